@@ -4,19 +4,41 @@ serves all versions of Python from 3.11 on. Where there is no compiler it is lef
 import sysconfig
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
-FILES = ("in_c", "nodes", "code", "numbers", "arrays", "trees", "modules", "layout", "rows", "random")
+FILES = (
+    "in_c", "nodes", "code", "numbers", "arrays", "trees", "modules", "layout", "rows", "random", "pool", "kernels",
+    "stored", "products", "quantized",
+)  # fmt: skip
+HEADERS = ("in_c", "kernels", "kernels_of", "kernels_avx512", "kernels_avx2", "kernels_plain")
 
 NATIVE = Extension(
     "mxcompat._native.in_c",
     [f"mxcompat/_native/{name}.c" for name in FILES],
-    depends=["mxcompat/_native/in_c.h"],
+    depends=[f"mxcompat/_native/{name}.h" for name in HEADERS],
     define_macros=[("Py_LIMITED_API", "0x030B0000")],
     py_limited_api=True,
     optional=True,
 )
 
+
+class Build(build_ext):
+    """Building with what loops over arrays need of a compiler that has the options of GCC."""
+
+    def build_extension(self, ext: Extension) -> None:
+        if self.compiler.compiler_type == "unix":
+            # Products and sums are rounded apart wherever the code does not ask for both at once.
+            ext.extra_compile_args = ["-O3", "-ffp-contract=off", "-pthread"]
+            ext.extra_link_args = ["-pthread"]
+        try:
+            super().build_extension(ext)
+        except CompileError:  # of a compiler that has not all of these
+            ext.extra_compile_args = []
+            super().build_extension(ext)
+
+
 if sysconfig.get_config_var("Py_GIL_DISABLED"):  # such a Python has no stable interface
     setup()
 else:
-    setup(ext_modules=[NATIVE], options={"bdist_wheel": {"py_limited_api": "cp311"}})
+    setup(ext_modules=[NATIVE], cmdclass={"build_ext": Build}, options={"bdist_wheel": {"py_limited_api": "cp311"}})

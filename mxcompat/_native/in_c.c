@@ -41,6 +41,7 @@ static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, add_layout},
     {Py_mod_exec, add_rows},
     {Py_mod_exec, add_random},
+    {Py_mod_exec, add_quantized},
     {0, NULL},
 };
 

@@ -54,6 +54,7 @@ int add_modules(PyObject *module);
 int add_layout(PyObject *module);
 int add_rows(PyObject *module);
 int add_random(PyObject *module);
+int add_quantized(PyObject *module);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

@@ -17,6 +17,7 @@ from ..define import TABLE
 from . import vectors  # noqa: F401  # for their records, in TABLE
 from .contraction import Numbers, contract, multiply, rounded, wide_dtype, widened
 from .matmul import ADDMM, MATMUL, TENSORDOT, contracted_axes
+from .stored import multiply_halves
 
 __all__ = ["VECTORS", "inner_numbers", "interleaved", "tensordot_numbers", "vecdot"]
 
@@ -27,7 +28,8 @@ def _host_matmul(out: Any, params: tuple, x: Any, y: Any) -> Any:
     work = wide_dtype(dtype)
     if x.dtype == work and y.dtype == work:
         return multiply(x, y)
-    return rounded(multiply(widened(x, dtype), widened(y, dtype)), dtype)
+    found = multiply_halves(x, y, dtype)
+    return rounded(multiply(widened(x, dtype), widened(y, dtype)), dtype) if found is None else found
 
 
 def _scaled_sum(product: Any, c: Any, alpha: Any, beta: Any) -> Any:
@@ -41,7 +43,9 @@ def _scaled_sum(product: Any, c: Any, alpha: Any, beta: Any) -> Any:
 @HOST.of(ADDMM)
 def _host_addmm(out: Any, params: tuple, c: Any, x: Any, y: Any, alpha: Any = None, beta: Any = None) -> Any:
     dtype = out.dtype._numpy
-    product = multiply(widened(x, dtype), widened(y, dtype))
+    product = multiply_halves(x, y, wide_dtype(dtype))
+    if product is None:
+        product = multiply(widened(x, dtype), widened(y, dtype))
     return rounded(_scaled_sum(product, widened(c, dtype), alpha, beta), dtype)
 
 

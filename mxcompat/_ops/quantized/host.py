@@ -1,5 +1,5 @@
-"""Quantization, and products with quantized matrices, in NumPy. A matrix is unpacked once for all rows, and kept in
-float32 until the product is rounded."""
+"""Quantization, and products with quantized matrices, on the host: in C (`stored`), or without it in NumPy, where a
+matrix is unpacked once for all rows, and kept in float32 until the product is rounded."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 from mxcompat._graph.policy import QUANTIZED_ELEMENTS
 
-from ..products.contraction import chosen, clipped, multiply, pull_product, rounded, swapped, widened
+from ..products.contraction import chosen, clipped, multiply, pull_product, rounded, swapped, wide_dtype, widened
+from ..products.stored import KINDS, Stored, gathered, multiplied
 from .codes import decode, encode, floats, from_e4m3, grouped, pack, rounded_through, to_e4m3, unpack
 from .fp8 import FROM_FP8, TO_FP8
 from .matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP, matrix_inputs
 from .qqmm import GATHER_QQMM, QQMM, scaling_inputs
 from .quantize import DEQUANTIZE, LARGEST, QUANTIZE, Scheme
+from .stored import elements, stored
 
 __all__: list[str] = []
 
@@ -67,12 +69,18 @@ def _host_dequantize(out: Any, params: tuple, scales: Any, w: Any, *more: Any) -
     how, _ = params
     dtype = out.dtype._numpy
     if how.mode != "affine":
+        unit = more[0].reshape(()) / LARGEST if more else _f32(1)
+        found = elements(how, scales, None, w, _f32, dtype, float(unit))
+        if found is not None:
+            return found
         if not more:
             return rounded(decode(w, scales, None, how, _wide(dtype)), dtype)
-        units = from_e4m3(scales) * (more[0].reshape(()) / LARGEST)
-        return rounded(floats(w, how) * units.repeat(how.group_size, -1), dtype)
+        return rounded(floats(w, how) * (from_e4m3(scales) * unit).repeat(how.group_size, -1), dtype)
     (biases,) = more
     step = promote(from_numpy(scales.dtype), from_numpy(biases.dtype))._numpy  # type: ignore[arg-type]
+    found = elements(how, scales, biases, w, step, dtype) if biases.shape == scales.shape else None
+    if found is not None:
+        return found
     groups = (*out.shape[:-1], out.shape[-1] // how.group_size)
     scales, biases = (np.broadcast_to(rounded(x, step), groups).reshape(-1, 1) for x in (scales, biases))
     words = w.reshape(len(scales), how.group_size * how.bits // 32)
@@ -129,9 +137,16 @@ def _matrix(parts: tuple[Any, ...], how: Scheme, transpose: bool) -> Any:
 @HOST.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
 def _host_product(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
     how, transpose = params
-    parts = matrix_inputs(how, inputs)[:3]
-    dtype = out.dtype._numpy
-    return rounded(multiply(widened(x, dtype), _matrix(_first(x, *parts), how, transpose)), dtype)
+    return _product(x, _first(x, *matrix_inputs(how, inputs)[:3]), how, transpose, out.dtype._numpy, out.dtype._numpy)
+
+
+def _product(x: Any, parts: tuple[Any, ...], how: Scheme, transpose: bool, dtype: Any, result: Any) -> Any:
+    """A product of x, cast to a dtype, and a quantized matrix, or several, in the dtype `result`."""
+    scales, biases, w = parts
+    matrices = stored(how, scales, biases, w) if x.size and w.size else None
+    if matrices is None:
+        return rounded(multiply(widened(x, dtype), _matrix(parts, how, transpose)), result)
+    return multiplied(x if x.dtype in KINDS else x.astype(dtype), matrices, w.shape[:-2], transpose, result)
 
 
 @PULLBACK.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
@@ -139,6 +154,9 @@ def _pull_product(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, *input
     how, transpose = params
     given = matrix_inputs(how, inputs)[:3]
     parts = _first(x, *given)
+    if not any(wanted[1:]) and (x.ndim <= 2 or parts[2].ndim == 2):
+        work = wide_dtype(out.dtype)
+        return _product(g, parts, how, not transpose, out.dtype, work), *[None] * len(inputs)
     if any(wanted[1:]) and parts[2] is not given[2]:
         return None
     y = _matrix(parts, how, transpose)
@@ -157,12 +175,12 @@ def _push_product(tangents: Any, out: Any, params: tuple, x: Any, *inputs: Any) 
     t, *moved = tangents
     parts = _first(x, *matrix_inputs(how, inputs)[:3])
     x = widened(x, out.dtype)
-    total = np.zeros((), x.dtype) if t is None else multiply(widened(t, out.dtype), _matrix(parts, how, transpose))
+    total = np.zeros((), x.dtype) if t is None else _product(t, parts, how, transpose, out.dtype, x.dtype)
     if any(m is not None for m in moved):  # of scales and biases, in which the matrix is linear
         given = [np.zeros(p.shape, p.dtype) if m is None else m for m, p in zip(moved, parts[:2], strict=False)]
         if parts[2] is not inputs[2]:
             return None
-        total = total + multiply(x, _matrix((*given, parts[2]), how, transpose))
+        total = total + _product(x, (*given, parts[2]), how, transpose, x.dtype, x.dtype)
     return total
 
 
@@ -178,11 +196,17 @@ class _Chosen:
         build: makes the matrix that has a number.
         batch: the leading axes of the quantized matrices.
         shape: of each of them, as multiplied.
+        matrices: all of them as C reads them, if it does.
+        transpose: whether they are multiplied transposed.
     """
 
-    def __init__(self, lhs: Any, rhs: Any, build: Any, batch: tuple[int, ...], shape: tuple[int, int]) -> None:
+    def __init__(
+        self, lhs: Any, rhs: Any, build: Any, batch: tuple[int, ...], shape: tuple[int, int],
+        matrices: Stored | None, transpose: bool,
+    ) -> None:  # fmt: skip
         self.count = math.prod(batch)
         self.lhs, self.build, self.shape = lhs, build, shape
+        self.matrices, self.transpose = matrices, transpose
         self.rhs = np.arange(self.count).reshape(batch) if rhs is None else clipped(rhs, self.count)
 
     def rows(self, x: Any) -> Any:
@@ -190,14 +214,24 @@ class _Chosen:
         count = math.prod(x.shape[:-2])
         return np.arange(count).reshape(x.shape[:-2]) if self.lhs is None else clipped(self.lhs, count)
 
-    def product(self, x: Any) -> Any:
-        return chosen(_flat(x)[self.rows(x)], self.rhs, self.build, self.count, self.shape)
+    def product(self, x: Any, dtype: Any) -> Any:
+        """The products in a dtype: with x as it is, if C reads that, else cast to the dtype first."""
+        if self.matrices is not None:
+            x = x if x.dtype in KINDS else x.astype(dtype)
+            return gathered(x, self.matrices, self.rows(x), self.rhs, self.transpose, dtype)
+        x = widened(x, dtype)
+        return rounded(chosen(_flat(x)[self.rows(x)], self.rhs, self.build, self.count, self.shape), dtype)
 
     def pull(self, g: Any, x: Any) -> Any:
         """The cotangent of x."""
         lead = g.shape[:-2]
         inner, columns = self.shape
-        back = chosen(g, np.broadcast_to(self.rhs, lead), lambda k: self.build(k).T, self.count, (columns, inner))
+        rhs = np.broadcast_to(self.rhs, lead)
+        if self.matrices is not None:
+            numbers = np.arange(rhs.size).reshape(lead)
+            back = gathered(g, self.matrices, numbers, rhs, not self.transpose, g.dtype)
+        else:
+            back = chosen(g, rhs, lambda k: self.build(k).T, self.count, (columns, inner))
         gx = np.zeros((math.prod(x.shape[:-2]), *x.shape[-2:]), g.dtype)
         np.add.at(gx, np.broadcast_to(self.rows(x), lead).ravel(), _flat(back))
         return gx.reshape(x.shape)
@@ -220,14 +254,13 @@ def _gathered(params: tuple, x: Any, inputs: tuple) -> _Chosen | None:
 
     columns = scales.shape[-1] * how.group_size
     shape = (columns, w.shape[-2]) if transpose else (w.shape[-2], columns)
-    return _Chosen(lhs, rhs, build, w.shape[:-2], shape)
+    return _Chosen(lhs, rhs, build, w.shape[:-2], shape, stored(how, scales, biases, w, units), transpose)
 
 
 @HOST.of(GATHER_QMM, GATHER_QMM_FP)
 def _host_gather(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
     found = _gathered(params, x, inputs)
-    dtype = out.dtype._numpy
-    return None if found is None else rounded(found.product(widened(x, dtype)), dtype)
+    return None if found is None else found.product(x, out.dtype._numpy)
 
 
 @PULLBACK.of(GATHER_QMM, GATHER_QMM_FP)
@@ -243,7 +276,7 @@ def _push_gather(tangents: Any, y: Any, params: tuple, x: Any, *inputs: Any) -> 
     found = _gathered(params, x, inputs)
     if found is None or any(t is not None for t in tangents[1:]):
         return None
-    return found.product(widened(tangents[0], y.dtype))
+    return found.product(widened(tangents[0], y.dtype), wide_dtype(y.dtype))
 
 
 def _weights(w: Any, scales: Any, global_scale: Any, how: Scheme) -> Any:
@@ -260,8 +293,12 @@ def _host_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> Any:
     if not (x.size and w.size):
         return None
     scales, _, _, (scale_x, scale_w) = scaling_inputs(inputs, quantized, False, False)
-    product = multiply(rounded_through(x, how, scale_x), _weights(w, scales, scale_w, how).T)
-    return rounded(product, out.dtype._numpy)
+    x = rounded_through(x, how, scale_x)
+    units = None if scale_w is None else np.ravel(scale_w) / LARGEST
+    matrix = None if scales is None else stored(how, scales, None, w, units)
+    if matrix is not None:
+        return multiplied(x, matrix, (), True, out.dtype._numpy)
+    return rounded(multiply(x, _weights(w, scales, scale_w, how).T), out.dtype._numpy)
 
 
 @PULLBACK.of(QQMM)
@@ -294,5 +331,6 @@ def _host_gather_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> 
         scale = None if units is None else units[k]
         return _weights(matrices[k], None if codes is None else codes[k], scale, how).T
 
-    found = _Chosen(lhs, rhs, build, w.shape[:-2], (x.shape[-1], w.shape[-2]))
-    return rounded(found.product(x), out.dtype._numpy)
+    parts = None if codes is None else stored(how, codes, None, w, None if units is None else units / LARGEST)
+    found = _Chosen(lhs, rhs, build, w.shape[:-2], (x.shape[-1], w.shape[-2]), parts, True)
+    return found.product(x, out.dtype._numpy)

@@ -1,0 +1,148 @@
+/* The inner loops of products with stored matrices, for each set of instructions that a processor may have: each is
+   `kernels_of.h` with other vectors. What can be had is asked when they are first needed. */
+#include "kernels.h"
+#include <math.h>
+#include <string.h>
+
+#ifdef __GNUC__
+#define INLINE inline __attribute__((always_inline))
+#define PREFETCH(from) __builtin_prefetch(from)
+#else
+#define INLINE inline
+#define PREFETCH(from) (void)(from)
+#endif
+enum { LINE = 64 }; /* bytes that come from memory together */
+
+static INLINE float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+#ifdef __aarch64__
+static INLINE float half_of(uint32_t half) {
+    uint16_t bits = (uint16_t)half;
+    __fp16 value;
+    memcpy(&value, &bits, 2);
+    return value;
+}
+#else
+static float half_of(uint32_t half) {
+    uint32_t sign = (half & 0x8000) << 16, size = half & 0x7FFF;
+    if (size < 0x400) /* multiples of 2^-24 */
+        return sign ? (float)size * -0x1p-24f : (float)size * 0x1p-24f;
+    return float_of(sign | ((size << 13) + (size < 0x7C00 ? 112u << 23 : 224u << 23)));
+}
+#endif
+
+static float e4m3_values[256];
+
+static void find_e4m3_values(void) {
+    for (uint32_t code = 0; code < 256; code++) {
+        uint32_t sign = (code & 0x80) << 24, size = code & 0x7F;
+        float tiny = (float)size * (sign ? -0x1p-9f : 0x1p-9f);
+        e4m3_values[code] = size < 8 ? tiny : size == 0x7F ? NAN : float_of(sign | ((size << 20) + (120u << 23)));
+    }
+}
+
+static uint16_t to_half(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    uint32_t sign = bits >> 16 & 0x8000, size = bits & 0x7FFFFFFF;
+    if (size > 0x7F800000)
+        return (uint16_t)(sign | 0x7E00 | (size >> 13 & 0x3FF));
+    if (size >= 0x477FF000) /* beyond the largest, and half a step more */
+        return (uint16_t)(sign | 0x7C00);
+    if (size < 0x38800000) { /* rounded to a multiple of 2^-24 as it is added to 1/2 */
+        float small;
+        memcpy(&small, &size, 4);
+        small += 0.5f;
+        memcpy(&size, &small, 4);
+        return (uint16_t)(sign | (size - 0x3F000000));
+    }
+    return (uint16_t)(sign | ((size + 0xFFF + (size >> 13 & 1) - (112u << 23)) >> 13));
+}
+
+static INLINE float brain_of(uint32_t brain) { return float_of(brain << 16); }
+
+static uint16_t to_brain(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    if ((bits & 0x7FFFFFFF) > 0x7F800000)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+static const float E2M1_VALUES[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
+/* The bytes of codes, and where in the first of them each begins, are the same in every group of eight. */
+#define BYTE_OF(bits, k) ((k) * (bits) / 8)
+#define SHIFT_OF(bits, k) ((k) * (bits) % 8)
+
+#if defined(__GNUC__) && defined(__x86_64__)
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
+#define NAME(name) name##_avx512
+#include "kernels_avx512.h"
+#include "kernels_of.h"
+#undef TARGET
+#undef NAME
+
+#define TARGET __attribute__((target("avx2,fma,f16c")))
+#define NAME(name) name##_avx2
+#include "kernels_avx2.h"
+#include "kernels_of.h"
+#undef TARGET
+#undef NAME
+#endif
+
+#define TARGET
+#define NAME(name) name##_plain
+#include "kernels_plain.h"
+#include "kernels_of.h"
+
+static const Kernels *const all[] = {
+#if defined(__GNUC__) && defined(__x86_64__)
+    &kernels_avx512, &kernels_avx2,
+#endif
+    &kernels_plain};
+enum { ALL_KERNELS = sizeof all / sizeof *all };
+
+static const Kernels *chosen;
+
+/* Whether this processor has the instructions of one of them. */
+static int runs(const Kernels *some) {
+#if defined(__GNUC__) && defined(__x86_64__)
+    __builtin_cpu_init();
+    if (some != &kernels_plain &&
+        !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")))
+        return 0;
+    return some != &kernels_avx512 ||
+           (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"));
+#else
+    (void)some;
+    return 1;
+#endif
+}
+
+/* Find the fastest that this processor runs: once, before anything else here is called. */
+void find_kernels(void) {
+    find_e4m3_values();
+    for (int k = 0; chosen == NULL; k++)
+        if (runs(all[k]))
+            chosen = all[k];
+}
+
+const Kernels *kernels(void) { return chosen; }
+
+/* Choose them by name, for tests. Returns -1 if there are none of that name, or not for this processor. */
+int choose_kernels(const char *name) {
+    for (int k = 0; k < ALL_KERNELS; k++)
+        if (strcmp(all[k]->name, name) == 0 && runs(all[k])) {
+            chosen = all[k];
+            return 0;
+        }
+    return -1;
+}

@@ -1,0 +1,252 @@
+/* The loops of `kernels.c`, for the vectors that V, LANES and the operations beside them stand for. */
+
+TARGET static INLINE void NAME(dot_of)(int kind, int bits, const Row *rows, size_t groups, size_t group, size_t most,
+                                       size_t ahead, const float *x, float *out) {
+    const uint8_t *from[AT_ONCE];
+    V sums[AT_ONCE];
+    for (int r = 0; r < AT_ONCE; r++) {
+        from[r] = rows[r].bytes;
+        sums[r] = EACH(0);
+    }
+    for (size_t g = 0, left = most; g < groups; g++) {
+        NAME(Units) units[AT_ONCE];
+        for (int r = 0; r < AT_ONCE; r++)
+            units[r] = NAME(prepare)(kind, bits, kind < BFLOAT16 ? rows[r].scales[g] : 0,
+                                     kind < E2M1 ? rows[r].biases[g] : 0);
+        for (size_t k = 0; k < group * bits / 8; k += LINE)
+            for (int r = 0; r < AT_ONCE; r++)
+                PREFETCH(from[r] + k + ahead);
+        for (size_t k = 0; k < group; k += LANES, x += LANES)
+            for (int r = 0; r < AT_ONCE; r++) {
+                sums[r] = ADD_PRODUCT(NAME(decode)(kind, bits, from[r], units[r]), LOAD(x), sums[r]);
+                from[r] += LANES * bits / 8;
+            }
+        if (--left == 0 || g + 1 == groups) {
+            for (int r = 0; r < AT_ONCE; r++) {
+                out[r] += TOTAL(sums[r]);
+                sums[r] = EACH(0);
+            }
+            left = most;
+        }
+    }
+}
+
+TARGET static INLINE void NAME(unpack_of)(int kind, int bits, const Row *row, size_t groups, size_t group,
+                                          size_t ahead, float *out) {
+    const uint8_t *from = row->bytes;
+    for (size_t g = 0; g < groups; g++) {
+        NAME(Units) units = NAME(prepare)(kind, bits, kind < BFLOAT16 ? row->scales[g] : 0,
+                                          kind < E2M1 ? row->biases[g] : 0);
+        for (size_t k = 0; k < group * bits / 8; k += LINE)
+            PREFETCH(from + k + ahead);
+        for (size_t k = 0; k < group; k += LANES, from += LANES * bits / 8, out += LANES)
+            STORE(out, NAME(decode)(kind, bits, from, units));
+    }
+}
+
+TARGET static INLINE void NAME(add_of)(int kind, int bits, const Row *rows, size_t groups, size_t group, size_t ahead,
+                                       const float *x, float *out) {
+    const uint8_t *from[AT_ONCE];
+    V factors[AT_ONCE];
+    for (int r = 0; r < AT_ONCE; r++) {
+        from[r] = rows[r].bytes;
+        factors[r] = EACH(x[r]);
+    }
+    for (size_t g = 0; g < groups; g++) {
+        NAME(Units) units[AT_ONCE];
+        for (int r = 0; r < AT_ONCE; r++) {
+            units[r] = NAME(prepare)(kind, bits, kind < BFLOAT16 ? rows[r].scales[g] : 0,
+                                     kind < E2M1 ? rows[r].biases[g] : 0);
+            for (size_t k = 0; k < group * bits / 8; k += LINE)
+                PREFETCH(from[r] + k + ahead);
+        }
+        for (size_t k = 0; k < group; k += LANES, out += LANES) {
+            V sum = LOAD(out);
+            for (int r = 0; r < AT_ONCE; r++) {
+                sum = ADD_PRODUCT(NAME(decode)(kind, bits, from[r], units[r]), factors[r], sum);
+                from[r] += LANES * bits / 8;
+            }
+            STORE(out, sum);
+        }
+    }
+}
+
+#define STORED(kind, bits)                                                                                             \
+    TARGET static void NAME(dot_##kind)(const Row *rows, size_t groups, size_t group, size_t most, size_t ahead,       \
+                                        const float *x, float *out) {                                                  \
+        NAME(dot_of)(kind, bits, rows, groups, group, most, ahead, x, out);                                            \
+    }                                                                                                                  \
+    TARGET static void NAME(add_##kind)(const Row *rows, size_t groups, size_t group, size_t ahead, const float *x,    \
+                                        float *out) {                                                                  \
+        NAME(add_of)(kind, bits, rows, groups, group, ahead, x, out);                                                  \
+    }                                                                                                                  \
+    TARGET static void NAME(unpack_##kind)(const Row *row, size_t groups, size_t group, size_t ahead, float *out) {    \
+        NAME(unpack_of)(kind, bits, row, groups, group, ahead, out);                                                   \
+    }
+
+STORED(CODES_1, 1)
+STORED(CODES_2, 2)
+STORED(CODES_3, 3)
+STORED(CODES_4, 4)
+STORED(CODES_5, 5)
+STORED(CODES_6, 6)
+STORED(CODES_8, 8)
+STORED(E2M1, 4)
+STORED(E4M3, 8)
+STORED(BFLOAT16, 16)
+STORED(FLOAT16, 16)
+#undef STORED
+
+TARGET static INLINE void NAME(dots_of)(int count, const float *x, size_t x_apart, const float *y, size_t y_apart,
+                                        size_t length, float *out, size_t out_apart) {
+    V sums[AT_ONCE][AT_ONCE];
+    for (int m = 0; m < count; m++)
+        for (int n = 0; n < AT_ONCE; n++)
+            sums[m][n] = EACH(0);
+    for (size_t k = 0; k < length; k += LANES) {
+        V left[AT_ONCE];
+        for (int m = 0; m < count; m++)
+            left[m] = LOAD(x + m * x_apart + k);
+        for (int n = 0; n < AT_ONCE; n++) {
+            V right = LOAD(y + n * y_apart + k);
+            for (int m = 0; m < count; m++)
+                sums[m][n] = ADD_PRODUCT(left[m], right, sums[m][n]);
+        }
+    }
+    for (int m = 0; m < count; m++)
+        for (int n = 0; n < AT_ONCE; n++)
+            out[m * out_apart + n] += TOTAL(sums[m][n]);
+}
+
+TARGET static void NAME(dots)(const float *x, size_t x_apart, size_t count, const float *y, size_t y_apart,
+                              size_t length, float *out, size_t out_apart) {
+    for (; count >= 4; count -= 4, x += 4 * x_apart, out += 4 * out_apart)
+        NAME(dots_of)(4, x, x_apart, y, y_apart, length, out, out_apart);
+    switch (count) {
+    case 3: NAME(dots_of)(3, x, x_apart, y, y_apart, length, out, out_apart); break;
+    case 2: NAME(dots_of)(2, x, x_apart, y, y_apart, length, out, out_apart); break;
+    case 1: NAME(dots_of)(1, x, x_apart, y, y_apart, length, out, out_apart); break;
+    }
+}
+
+TARGET static INLINE void NAME(sums_of)(int count, int columns, const float *x, size_t x_apart, const float *y,
+                                        size_t y_apart, size_t rows, float *out, size_t out_apart) {
+    V sums[AT_ONCE][TILE_COLUMNS];
+    for (int m = 0; m < count; m++)
+        for (int n = 0; n < columns; n++)
+            sums[m][n] = LOAD(out + m * out_apart + n * LANES);
+    for (size_t k = 0; k < rows; k++) {
+        V right[TILE_COLUMNS];
+        for (int n = 0; n < columns; n++)
+            right[n] = LOAD(y + k * y_apart + n * LANES);
+        for (int m = 0; m < count; m++) {
+            V left = EACH(x[m * x_apart + k]);
+            for (int n = 0; n < columns; n++)
+                sums[m][n] = ADD_PRODUCT(left, right[n], sums[m][n]);
+        }
+    }
+    for (int m = 0; m < count; m++)
+        for (int n = 0; n < columns; n++)
+            STORE(out + m * out_apart + n * LANES, sums[m][n]);
+}
+
+#define ROWS(count)                                                                                                    \
+    for (n = 0; n + TILE_COLUMNS * LANES <= length; n += TILE_COLUMNS * LANES)                                         \
+        NAME(sums_of)(count, TILE_COLUMNS, x, x_apart, y + n, y_apart, rows, out + n, out_apart);                      \
+    for (; n < length; n += LANES)                                                                                     \
+        NAME(sums_of)(count, 1, x, x_apart, y + n, y_apart, rows, out + n, out_apart);
+
+TARGET static void NAME(sums)(const float *x, size_t x_apart, size_t count, const float *y, size_t y_apart,
+                              size_t rows, size_t length, float *out, size_t out_apart) {
+    size_t n;
+    for (; count >= 4; count -= 4, x += 4 * x_apart, out += 4 * out_apart) {
+        ROWS(4)
+    }
+    switch (count) {
+    case 3: ROWS(3) break;
+    case 2: ROWS(2) break;
+    case 1: ROWS(1) break;
+    }
+}
+#undef ROWS
+
+/* Casts to and from half precision: what does not fill a vector one by one. */
+#define CAST(kind, of, to)                                                                                             \
+    TARGET static void NAME(widen_##kind)(const void *source, void *target, size_t count) {                            \
+        const uint16_t *from = source;                                                                                 \
+        float *out = target;                                                                                           \
+        for (; count >= LANES; count -= LANES, from += LANES, out += LANES)                                            \
+            STORE(out, NAME(decode)(kind, 16, (const uint8_t *)from, NAME(prepare)(kind, 16, 0, 0)));                  \
+        for (; count > 0; count--)                                                                                     \
+            *out++ = of(*from++);                                                                                      \
+    }                                                                                                                  \
+    TARGET static void NAME(narrow_##kind)(const void *source, void *target, size_t count) {                           \
+        const float *from = source;                                                                                    \
+        uint16_t *out = target;                                                                                        \
+        for (; count >= LANES; count -= LANES, from += LANES, out += LANES)                                            \
+            NAME(to_halves)(kind, LOAD(from), out);                                                                    \
+        for (; count > 0; count--)                                                                                     \
+            *out++ = to(*from++);                                                                                      \
+    }
+
+CAST(BFLOAT16, brain_of, to_brain)
+CAST(FLOAT16, half_of, to_half)
+#undef CAST
+
+/* Powers of two from their codes. */
+TARGET static void NAME(powers)(const void *source, void *target, size_t count) {
+    const uint8_t *from = source;
+    uint32_t *out = target;
+    for (size_t k = 0; k < count; k++)
+        out[k] = from[k] == 0 ? 1u << 22 : (uint32_t)from[k] << 23;
+}
+
+/* Round floats to half precision. */
+TARGET static INLINE V NAME(rounded)(int kind, V x) {
+    uint16_t halves[LANES];
+    NAME(to_halves)(kind, x, halves);
+    return NAME(decode)(kind, 16, (const uint8_t *)halves, NAME(prepare)(kind, 16, 0, 0));
+}
+
+TARGET static INLINE void NAME(rescale_in)(int kind, float *x, size_t groups, size_t group, const float *scales,
+                                           const float *biases) {
+    for (size_t g = 0; g < groups; g++) {
+        V scale = EACH(scales[g]), bias = EACH(biases[g]);
+        for (size_t k = 0; k < group; k += LANES, x += LANES) {
+            V product = MULTIPLY(LOAD(x), scale);
+            product = ADD(kind == FLOAT32 ? product : NAME(rounded)(kind, product), bias);
+            STORE(x, kind == FLOAT32 ? product : NAME(rounded)(kind, product));
+        }
+    }
+}
+
+TARGET static void NAME(rescale)(int kind, float *x, size_t groups, size_t group, const float *scales,
+                                 const float *biases) {
+    switch (kind) {
+    case BFLOAT16: NAME(rescale_in)(BFLOAT16, x, groups, group, scales, biases); break;
+    case FLOAT16: NAME(rescale_in)(FLOAT16, x, groups, group, scales, biases); break;
+    default: NAME(rescale_in)(FLOAT32, x, groups, group, scales, biases);
+    }
+}
+
+#define ALL(what)                                                                                                      \
+    {                                                                                                                  \
+        NAME(what##_CODES_1), NAME(what##_CODES_2), NAME(what##_CODES_3), NAME(what##_CODES_4), NAME(what##_CODES_5),  \
+            NAME(what##_CODES_6), NAME(what##_CODES_8), NAME(what##_E2M1), NAME(what##_E4M3), NAME(what##_BFLOAT16),   \
+            NAME(what##_FLOAT16)                                                                                       \
+    }
+
+static const Kernels NAME(kernels) = {
+    .name = INSTRUCTIONS,
+    .lanes = LANES,
+    .dot = ALL(dot),
+    .add = ALL(add),
+    .unpack = ALL(unpack),
+    .dots = NAME(dots),
+    .sums = NAME(sums),
+    .widen = {NAME(widen_BFLOAT16), NAME(widen_FLOAT16)},
+    .narrow = {NAME(narrow_BFLOAT16), NAME(narrow_FLOAT16)},
+    .powers = NAME(powers),
+    .rescale = NAME(rescale),
+};
+#undef ALL

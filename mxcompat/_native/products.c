@@ -1,0 +1,315 @@
+/* Products with matrices that are stored in less than float32, see `_ops/quantized/stored.py`.
+
+   No matrix is unpacked as a whole. One row of x is multiplied as a matrix is read; for more rows a tile of the matrix
+   that fits a processor's cache is unpacked, and multiplied by them all. Sums are in float32, and rounded once. */
+#include "kernels.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FEW_ROWS = 2,      /* of x, up to which the matrix is read for each */
+    MOST_ROWS = 128,   /* of x, for which a tile is unpacked */
+    WAVE_ROWS = 256,   /* of x, that are there as floats at a time */
+    PANEL_ROWS = 32,   /* of a transposed matrix, that one thread takes at a time */
+    TILE_LENGTH = 1024, /* of these, that is unpacked at a time */
+    PANEL_COLUMNS = 512, /* the same of a matrix that is not transposed */
+    TILE_ROWS = 32,
+    WORK = 1 << 18, /* how many elements, and products with them, are worth another thread */
+    NEXT_ROWS = 4, /* how many rows ahead to prefetch what is unpacked */
+    OVER = 16       /* how many bytes a kernel reads beyond a row, and elements of it at a time at most */
+};
+
+static size_t padded(size_t count) { return (count + 15) / 16 * 16; }
+
+static size_t smaller(size_t x, size_t y) { return x < y ? x : y; }
+
+/* The rows of a product with one matrix. */
+typedef struct {
+    size_t matrix, first, rows; /* `first` of the lines that are there */
+} Block;
+
+/* What is under way. */
+typedef struct {
+    const Product *of;
+    const Kernels *kernels;
+    size_t columns, row_bytes, matrix_rows, groups; /* of a matrix as it is stored */
+    size_t x_apart, panels, tile, sums, scratch; /* the last three in floats, of a thread */
+    const uint8_t *end;  /* of all matrices */
+    size_t *lines;       /* the rows of x that are there, and behind them those of y */
+    float *x, *memory;   /* of rows as floats; of each thread */
+    const Block *blocks;
+} Task;
+
+/* The memory of a thread: the scales and biases of some rows, copies of these, a tile, and sums. */
+typedef struct {
+    float *scales, *biases, *tile, *sums;
+    uint8_t *copies;
+} Memory;
+
+static size_t copy_bytes(const Task *task) { return padded(task->row_bytes + OVER); }
+
+static Memory memory_of(const Task *task, size_t participant) {
+    float *scales = task->memory + participant * task->scratch, *biases = scales + padded(AT_ONCE * task->groups);
+    float *sums = biases + padded(AT_ONCE * task->groups), *tile = sums + task->sums;
+    return (Memory){scales, biases, tile, sums, (uint8_t *)(tile + task->tile)};
+}
+
+/* Say how much memory each thread has. */
+static void plan_memory(Task *task, size_t lines) {
+    int transposed = task->of->transposed;
+    task->sums = smaller(lines, MOST_ROWS) * (transposed ? PANEL_ROWS : PANEL_COLUMNS);
+    task->tile = !transposed ? TILE_ROWS * PANEL_COLUMNS : lines > FEW_ROWS ? PANEL_ROWS * TILE_LENGTH : 0;
+    task->scratch = 2 * padded(AT_ONCE * task->groups) + task->sums + task->tile +
+                    AT_ONCE * copy_bytes(task) / sizeof(float);
+}
+
+/* Floats from a part of those of a row: themselves, if they need not be changed. */
+static const float *floats_of(int kind, const void *from, size_t start, size_t count, float *to, const float *unit) {
+    from = (const uint8_t *)from + start * item_size(kind);
+    if (kind == FLOAT32 && unit == NULL)
+        return from;
+    to_floats(kind, from, to, count);
+    if (unit != NULL)
+        for (size_t k = 0; k < count; k++)
+            to[k] *= *unit;
+    return to;
+}
+
+/* `length` elements from `start` on of a row of a matrix, in slot `slot` of a thread's memory where need be. */
+static Row row_of(const Task *task, const Memory *memory, size_t matrix, size_t row, size_t start, size_t length,
+                  size_t slot) {
+    const Product *p = task->of;
+    size_t number = matrix * task->matrix_rows + row;
+    Row out = {(const uint8_t *)p->stored + number * task->row_bytes + start * bits_of(p->kind) / 8, NULL, NULL};
+    size_t bytes = length * bits_of(p->kind) / 8;
+    if (p->kind < BFLOAT16) {
+        size_t first = number * task->groups + start / p->group, count = length / p->group;
+        const float *unit = p->units == NULL ? NULL : p->units + matrix;
+        out.scales = floats_of(p->scale_kind, p->scales, first, count, memory->scales + slot * task->groups, unit);
+        if (p->kind < E2M1)
+            out.biases = floats_of(p->bias_kind, p->biases, first, count, memory->biases + slot * task->groups, NULL);
+    }
+    if (out.bytes + bytes + OVER > task->end) {
+        uint8_t *copy = memory->copies + slot * copy_bytes(task);
+        memcpy(copy, out.bytes, bytes);
+        out.bytes = copy;
+    }
+    return out;
+}
+
+/* How many of the next elements of a row, of which `rest` are left, are taken together: those of half precision that do
+   not fill a vector by themselves. */
+static size_t together(size_t rest, size_t most) {
+    size_t length = smaller(rest, most);
+    return length < OVER ? length : length - length % OVER;
+}
+
+/* How many of `length` elements share a scale. */
+static size_t group_of(const Task *task, size_t length) {
+    return task->of->kind < BFLOAT16 ? task->of->group : length;
+}
+
+/* Unpack some elements of a row, and zeros behind them. */
+static void unpack_row(const Task *task, const Memory *memory, size_t matrix, size_t row, size_t start, size_t length,
+                       float *out) {
+    Row from = row_of(task, memory, matrix, row, start, length, 0);
+    size_t group = group_of(task, length);
+    if (length % OVER == 0) {
+        task->kernels->unpack[task->of->kind](&from, length / group, group, NEXT_ROWS * task->row_bytes, out);
+        return;
+    }
+    to_floats(task->of->kind, from.bytes, out, length);
+    for (size_t k = length; k < padded(length); k++)
+        out[k] = 0;
+}
+
+/* Products of a row of x with rows of a matrix, in the same order as in `multiply_rows`. */
+static void multiply_row(const Task *task, const Memory *memory, size_t matrix, size_t start, size_t count,
+                         const float *x, float *sums) {
+    for (size_t n = 0; n < count; n += AT_ONCE) {
+        float total[AT_ONCE] = {0};
+        for (size_t k = 0, length; k < task->columns; k += length) {
+            length = task->groups > 0 ? task->columns : together(task->columns - k, TILE_LENGTH);
+            if (length % OVER != 0) {
+                float rest[AT_ONCE * OVER] = {0};
+                for (size_t r = 0; r < AT_ONCE && n + r < count; r++)
+                    unpack_row(task, memory, matrix, start + n + r, k, length, rest + r * OVER);
+                task->kernels->dots(x + k, 0, 1, rest, OVER, OVER, total, AT_ONCE);
+                continue;
+            }
+            Row rows[AT_ONCE];
+            size_t group = group_of(task, length);
+            for (size_t r = 0; r < AT_ONCE; r++)
+                rows[r] = n + r < count ? row_of(task, memory, matrix, start + n + r, k, length, r) : rows[0];
+            task->kernels->dot[task->of->kind](rows, length / group, group, TILE_LENGTH / group,
+                                               AT_ONCE * task->row_bytes, x + k, total);
+        }
+        memcpy(sums + n, total, smaller(AT_ONCE, count - n) * sizeof(float));
+    }
+}
+
+/* The same of several rows of x, in tiles. */
+static void multiply_rows(const Task *task, const Memory *memory, const Block *block, size_t start, size_t count,
+                          const float *x) {
+    memset(memory->sums, 0, block->rows * PANEL_ROWS * sizeof(float));
+    for (size_t k = 0, length; k < task->columns; k += length) {
+        length = together(task->columns - k, TILE_LENGTH);
+        for (size_t n = 0; n < count; n++)
+            unpack_row(task, memory, block->matrix, start + n, k, length, memory->tile + n * TILE_LENGTH);
+        for (size_t n = 0; n < count; n += AT_ONCE)
+            task->kernels->dots(x + k, task->x_apart, block->rows, memory->tile + n * TILE_LENGTH, TILE_LENGTH,
+                                padded(length), memory->sums + n, PANEL_ROWS);
+    }
+}
+
+/* Add the products of a row of x with columns of a matrix that is not transposed to sums, of all rows of the matrix but
+   a few at the end. Returns how many these are not. */
+static size_t add_up(const Task *task, const Memory *memory, size_t matrix, size_t start, size_t count, const float *x,
+                     float *sums) {
+    size_t group = group_of(task, count), k = 0;
+    for (; k + AT_ONCE <= task->of->inner; k += AT_ONCE) {
+        Row rows[AT_ONCE];
+        for (size_t r = 0; r < AT_ONCE; r++)
+            rows[r] = row_of(task, memory, matrix, k + r, start, count, r);
+        task->kernels->add[task->of->kind](rows, count / group, group, AT_ONCE * task->row_bytes, x + k, sums);
+    }
+    return k;
+}
+
+/* Products with columns of a matrix that is not transposed: of few rows of x as it is read, of more in tiles. */
+static void multiply_columns(const Task *task, const Memory *memory, const Block *block, size_t start, size_t count,
+                             const float *x, float *sums) {
+    size_t k = 0;
+    if (block->rows <= FEW_ROWS && count % OVER == 0)
+        for (size_t m = 0; m < block->rows; m++)
+            k = add_up(task, memory, block->matrix, start, count, x + m * task->x_apart, sums + m * PANEL_COLUMNS);
+    for (; k < task->of->inner; k += TILE_ROWS) {
+        size_t rows = smaller(TILE_ROWS, task->of->inner - k);
+        for (size_t r = 0; r < rows; r++)
+            unpack_row(task, memory, block->matrix, k + r, start, count, memory->tile + r * PANEL_COLUMNS);
+        task->kernels->sums(x + k, task->x_apart, block->rows, memory->tile, PANEL_COLUMNS, rows, padded(count), sums,
+                            PANEL_COLUMNS);
+    }
+}
+
+static void multiply_panels(void *context, size_t first, size_t last, size_t participant) {
+    const Task *task = context;
+    const Product *p = task->of;
+    Memory memory = memory_of(task, participant);
+    for (; first < last; first++) {
+        const Block *block = task->blocks + first / task->panels;
+        size_t width = p->transposed ? PANEL_ROWS : PANEL_COLUMNS;
+        size_t start = first % task->panels * width, count = smaller(width, p->outer - start);
+        const float *x = task->x + block->first * task->x_apart;
+        if (!p->transposed) {
+            memset(memory.sums, 0, block->rows * PANEL_COLUMNS * sizeof(float));
+            for (size_t n = 0, length; n < count; n += length) {
+                length = together(count - n, PANEL_COLUMNS);
+                multiply_columns(task, &memory, block, start + n, length, x, memory.sums + n);
+            }
+        } else if (block->rows <= FEW_ROWS)
+            for (size_t m = 0; m < block->rows; m++)
+                multiply_row(task, &memory, block->matrix, start, count, x + m * task->x_apart, memory.sums + m * width);
+        else
+            multiply_rows(task, &memory, block, start, count, x);
+        for (size_t m = 0; m < block->rows; m++) {
+            size_t place = task->lines[WAVE_ROWS + block->first + m] * p->outer + start;
+            from_floats(p->y_kind, memory.sums + m * width, (uint8_t *)p->y + place * item_size(p->y_kind), count);
+        }
+    }
+}
+
+static void widen_lines(void *context, size_t first, size_t last, size_t participant) {
+    const Task *task = context;
+    const Product *p = task->of;
+    (void)participant;
+    for (; first < last; first++) {
+        float *to = task->x + first * task->x_apart;
+        const uint8_t *from = (const uint8_t *)p->x + task->lines[first] * p->inner * item_size(p->x_kind);
+        to_floats(p->x_kind, from, to, p->inner);
+        for (size_t k = p->inner; k < task->x_apart; k++)
+            to[k] = 0;
+    }
+}
+
+static size_t number_of(const int32_t *numbers, size_t product, size_t count) {
+    if (numbers == NULL)
+        return count == 1 ? 0 : product;
+    if (numbers[product] < 0)
+        return 0;
+    return smaller((size_t)numbers[product], count - 1);
+}
+
+/* The products in the order of their matrices. */
+static void in_order(const Product *p, size_t *order, size_t *ends) {
+    for (size_t k = 0; k < p->products; k++)
+        ends[number_of(p->rhs, k, p->matrices) + 1]++;
+    for (size_t k = 0; k < p->matrices; k++)
+        ends[k + 1] += ends[k];
+    for (size_t k = 0; k < p->products; k++)
+        order[ends[number_of(p->rhs, k, p->matrices)]++] = k;
+}
+
+static size_t grain(size_t work) { return 1 + WORK / (work + 1); }
+
+/* Compute the blocks of which the rows of x are known. */
+static void finish(Task *task, const Block *blocks, size_t count, size_t rows) {
+    const Product *p = task->of;
+    size_t width = p->transposed ? PANEL_ROWS : PANEL_COLUMNS;
+    task->blocks = blocks;
+    parallel_for(rows, grain(p->inner), widen_lines, task);
+    parallel_for(count * task->panels, grain(p->inner * smaller(width, p->outer) * (2 + rows / count)),
+                 multiply_panels, task);
+}
+
+static void in_waves(Task *task, const size_t *order, Block *blocks) {
+    const Product *p = task->of;
+    size_t count = 0, rows = 0, total = p->products * p->rows;
+    for (size_t line = 0; line < total; line++) {
+        size_t product = order[line / p->rows], row = line % p->rows, matrix = number_of(p->rhs, product, p->matrices);
+        if (rows == WAVE_ROWS) {
+            finish(task, blocks, count, rows);
+            count = rows = 0;
+        }
+        if (count == 0 || blocks[count - 1].matrix != matrix || blocks[count - 1].rows == MOST_ROWS)
+            blocks[count++] = (Block){matrix, rows, 0};
+        blocks[count - 1].rows++;
+        task->lines[rows] = number_of(p->lhs, product, p->x_matrices) * p->rows + row;
+        task->lines[WAVE_ROWS + rows++] = product * p->rows + row;
+    }
+    finish(task, blocks, count, rows);
+}
+
+int multiply(const Product *p) {
+    if (p->products * p->rows * p->outer == 0)
+        return 0;
+    if (p->inner == 0) {
+        memset(p->y, 0, p->products * p->rows * p->outer * item_size(p->y_kind));
+        return 0;
+    }
+    size_t columns = p->transposed ? p->inner : p->outer, width = p->transposed ? PANEL_ROWS : PANEL_COLUMNS;
+    Task task = {.of = p,
+                 .kernels = kernels(),
+                 .columns = columns,
+                 .row_bytes = columns * bits_of(p->kind) / 8,
+                 .matrix_rows = p->transposed ? p->outer : p->inner,
+                 .groups = p->kind < BFLOAT16 ? columns / p->group : 0,
+                 .x_apart = padded(p->inner),
+                 .panels = (p->outer + width - 1) / width};
+    size_t lines = smaller(p->products * p->rows, WAVE_ROWS);
+    task.end = (const uint8_t *)p->stored + p->matrices * task.matrix_rows * task.row_bytes;
+    plan_memory(&task, lines);
+    task.lines = malloc(2 * WAVE_ROWS * sizeof(size_t));
+    task.x = malloc(lines * task.x_apart * sizeof(float));
+    task.memory = malloc(participants() * task.scratch * sizeof(float));
+    size_t *order = malloc(p->products * sizeof(size_t)), *ends = calloc(p->matrices + 1, sizeof(size_t));
+    Block *blocks = malloc(lines * sizeof(Block));
+    int fits = task.lines != NULL && task.x != NULL && task.memory != NULL && order != NULL && ends != NULL &&
+               blocks != NULL;
+    if (fits) {
+        in_order(p, order, ends);
+        in_waves(&task, order, blocks);
+    }
+    free(task.lines), free(task.x), free(task.memory), free(order), free(ends), free(blocks);
+    return fits ? 0 : -1;
+}

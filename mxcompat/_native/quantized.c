@@ -1,0 +1,207 @@
+/* What Python calls of `products.c` and `stored.c`, see `_ops/products/stored.py`. */
+#include "in_c.h"
+#include "kernels.h"
+
+enum { QUIET_WORK = 1 << 16 }; /* how many elements are done with before another thread could have the interpreter */
+
+/* The memory of arguments, each of which lies in order, or is None. */
+typedef struct {
+    Py_buffer views[8];
+    size_t count;
+} Views;
+
+static void release(Views *views) {
+    while (views->count > 0) {
+        Py_buffer *view = &views->views[--views->count];
+        if (view->obj != NULL)
+            PyBuffer_Release(view);
+    }
+}
+
+/* See the memory of arguments, the first of which is written to. */
+static int see(Views *views, PyObject *const *args, size_t count) {
+    for (views->count = 0; views->count < count; views->count++) {
+        Py_buffer *view = &views->views[views->count];
+        PyObject *arg = args[views->count];
+        if (Py_IsNone(arg)) {
+            memset(view, 0, sizeof *view);
+        } else if (PyObject_GetBuffer(arg, view, views->count == 0 ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0) {
+            release(views);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Read `count` numbers that are not negative. */
+static int read_numbers(PyObject *const *args, size_t *numbers, size_t count) {
+    for (size_t k = 0; k < count; k++)
+        if ((numbers[k] = PyLong_AsSize_t(args[k])) == (size_t)-1 && PyErr_Occurred())
+            return -1;
+    return 0;
+}
+
+/* Read the kinds of what is stored, of scales, biases, and others, from a bytes object. */
+static int read_kinds(PyObject *arg, uint8_t *kinds, Py_ssize_t count) {
+    char *text;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(arg, &text, &length) < 0)
+        return -1;
+    int fits = length == count && text[0] <= FLOAT16;
+    for (Py_ssize_t k = 0; fits && k < count; k++)
+        fits = text[k] >= 0 && text[k] <= E8M0 && (k == 0 || text[k] >= E4M3);
+    if (!fits) {
+        PyErr_SetString(PyExc_ValueError, "there are no such kinds of elements");
+        return -1;
+    }
+    memcpy(kinds, text, (size_t)count);
+    return 0;
+}
+
+static int is_float(int kind) { return kind == FLOAT32 || kind == BFLOAT16 || kind == FLOAT16; }
+
+/* Whether x times y, without an overflow, is the length of a view, or there is none and may be none. */
+static int holds(const Py_buffer *view, size_t x, size_t y, size_t bits, int optional) {
+    if (view->obj == NULL)
+        return optional;
+    size_t most = (size_t)PY_SSIZE_T_MAX / 64;
+    if (y > 0 && x > most / y)
+        return 0;
+    return (size_t)view->len == x * y * bits / 8;
+}
+
+/* multiply_stored(y, x, stored, scales, biases, units, lhs, rhs, kinds, transposed, group, inner, outer, matrices,
+   x_matrices, products, rows): fill y with the products that `Product` in kernels.h describes. `kinds` are those of the
+   matrix, its scales, its biases, x and y. */
+static PyObject *multiply_stored(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    size_t n[8];
+    uint8_t kinds[5];
+    Views views;
+    if (count != 17)
+        return PyErr_Format(PyExc_TypeError, "multiply_stored takes 17 arguments");
+    if (read_kinds(args[8], kinds, 5) < 0 || read_numbers(args + 9, n, 8) < 0 || see(&views, args, 8) < 0)
+        return NULL;
+    const Py_buffer *v = views.views;
+    Product p = {.kind = kinds[0], .scale_kind = kinds[1], .bias_kind = kinds[2], .x_kind = kinds[3],
+                 .y_kind = kinds[4], .transposed = n[0] != 0, .group = n[1], .inner = n[2], .outer = n[3],
+                 .matrices = n[4], .x_matrices = n[5], .products = n[6], .rows = n[7],
+                 .y = v[0].buf, .x = v[1].buf, .stored = v[2].buf, .scales = v[3].buf, .biases = v[4].buf,
+                 .units = v[5].buf, .lhs = v[6].buf, .rhs = v[7].buf};
+    size_t columns = p.transposed ? p.inner : p.outer, rows = p.transposed ? p.outer : p.inner;
+    int codes = p.kind < E2M1, scaled = p.kind < BFLOAT16;
+    int fits = is_float(p.x_kind) && is_float(p.y_kind) && (!codes || (is_float(p.scale_kind) && is_float(p.bias_kind)));
+    fits = fits && (!scaled || (p.group > 0 && p.group % 16 == 0 && columns % p.group == 0));
+    size_t groups = fits && scaled ? columns / p.group : 0;
+    fits = fits && rows < PY_SSIZE_T_MAX / 64 / (p.matrices + 1) && p.rows < PY_SSIZE_T_MAX / 64 / (p.products + 1) &&
+           holds(&v[0], p.products * p.rows, p.outer, bits_of(p.y_kind), 0) &&
+           p.rows < PY_SSIZE_T_MAX / 64 / (p.x_matrices + 1) &&
+           holds(&v[1], p.x_matrices * p.rows, p.inner, bits_of(p.x_kind), 0) &&
+           holds(&v[2], p.matrices * rows, columns, bits_of(p.kind), 0) &&
+           holds(&v[3], p.matrices * rows, groups, bits_of(p.scale_kind), !scaled) &&
+           holds(&v[4], p.matrices * rows, groups, bits_of(p.bias_kind), !codes) &&
+           holds(&v[5], p.matrices, 1, 32, 1) && holds(&v[6], p.products, 1, 32, 1) &&
+           holds(&v[7], p.products, 1, 32, 1) && (p.products == 0 || (p.matrices > 0 && p.x_matrices > 0)) &&
+           (p.lhs != NULL || p.x_matrices == 1 || p.x_matrices == p.products) &&
+           (p.rhs != NULL || p.matrices == 1 || p.matrices == p.products);
+    int failed = 0;
+    if (fits && p.outer * p.rows * p.products < QUIET_WORK / (p.inner + 1)) {
+        failed = multiply(&p);
+    } else if (fits) {
+        Py_BEGIN_ALLOW_THREADS
+        failed = multiply(&p);
+        Py_END_ALLOW_THREADS
+    }
+    release(&views);
+    if (!fits)
+        return PyErr_Format(PyExc_ValueError, "multiply_stored: the arrays do not fit each other");
+    return failed ? PyErr_NoMemory() : Py_NewRef(Py_None);
+}
+
+/* unpack_stored(out, stored, scales, biases, unit, kinds, group): fill `out` with the elements of groups. `kinds` are
+   those of what is stored, its scales, its biases, its steps and of `out`, see `Unpacking` in kernels.h. */
+static PyObject *unpack_stored(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    uint8_t kinds[5];
+    Views views;
+    if (count != 7)
+        return PyErr_Format(PyExc_TypeError, "unpack_stored takes 7 arguments");
+    double unit = PyFloat_AsDouble(args[4]);
+    size_t group;
+    if (PyErr_Occurred() || read_kinds(args[5], kinds, 5) < 0 || read_numbers(args + 6, &group, 1) < 0 ||
+        see(&views, args, 4) < 0)
+        return NULL;
+    const Py_buffer *v = views.views;
+    int codes = kinds[0] < E2M1;
+    int fits = kinds[0] < BFLOAT16 && is_float(kinds[3]) && is_float(kinds[4]) && group > 0 && group <= 128 &&
+               group % 16 == 0 && v[2].obj != NULL && (!codes || (is_float(kinds[1]) && is_float(kinds[2])));
+    size_t groups = fits ? (size_t)v[2].len / item_size(kinds[1]) : 0;
+    fits = fits && holds(&v[0], groups, group, bits_of(kinds[4]), 0) &&
+           holds(&v[1], groups, group, bits_of(kinds[0]), 0) && holds(&v[2], groups, 1, bits_of(kinds[1]), 0) &&
+           holds(&v[3], groups, 1, bits_of(kinds[2]), !codes);
+    if (fits) {
+        Unpacking u = {kinds[0], kinds[1], kinds[2],  kinds[3],  kinds[4],    groups,
+                       group,    v[1].buf, v[2].buf, v[3].buf, (float)unit, v[0].buf};
+        Py_BEGIN_ALLOW_THREADS
+        unpack_all(&u);
+        Py_END_ALLOW_THREADS
+    }
+    release(&views);
+    if (!fits)
+        return PyErr_Format(PyExc_ValueError, "unpack_stored: the arrays do not fit each other");
+    return Py_NewRef(Py_None);
+}
+
+/* cast_halves(to, from, kind, back): cast from half precision of a kind to float32, or `back`. */
+static PyObject *cast_halves(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    size_t n[2];
+    Views views;
+    if (count != 4)
+        return PyErr_Format(PyExc_TypeError, "cast_halves takes 4 arguments");
+    if (read_numbers(args + 2, n, 2) < 0 || see(&views, args, 2) < 0)
+        return NULL;
+    const Py_buffer *v = views.views, *halves = &v[n[1] ? 0 : 1], *floats = &v[n[1] ? 1 : 0];
+    size_t length = (size_t)halves->len / 2;
+    int fits = (n[0] == BFLOAT16 || n[0] == FLOAT16) && holds(halves, length, 1, 16, 0) && holds(floats, length, 1, 32, 0);
+    if (fits && length < QUIET_WORK) {
+        cast_all((int)n[0], n[1] != 0, v[1].buf, v[0].buf, length);
+    } else if (fits) {
+        Py_BEGIN_ALLOW_THREADS
+        cast_all((int)n[0], n[1] != 0, v[1].buf, v[0].buf, length);
+        Py_END_ALLOW_THREADS
+    }
+    release(&views);
+    if (!fits)
+        return PyErr_Format(PyExc_ValueError, "cast_halves: the arrays do not fit each other");
+    return Py_NewRef(Py_None);
+}
+
+/* choose_instructions(name): use those of a name, "avx512", "avx2" or "plain". Returns the name of those used before. */
+static PyObject *choose_instructions(PyObject *Py_UNUSED(module), PyObject *name) {
+    const char *before = kernels()->name;
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
+    if (text == NULL)
+        return NULL;
+    if (choose_kernels(text) < 0)
+        return PyErr_Format(PyExc_ValueError, "this processor has not the instructions %s", text);
+    return PyUnicode_FromString(before);
+}
+
+static PyMethodDef functions[] = {
+    FAST("multiply_stored", multiply_stored),
+    FAST("unpack_stored", unpack_stored),
+    FAST("cast_halves", cast_halves),
+    {"choose_instructions", choose_instructions, METH_O, NULL},
+    {NULL},
+};
+
+int add_quantized(PyObject *module) {
+    static int watched;
+    if (!watched && (watch_forks() != 0 || Py_AtExit(stop_threads) < 0)) {
+        PyErr_SetString(PyExc_ImportError, "the pool of threads cannot be looked after");
+        return -1;
+    }
+    if (!watched)
+        find_kernels();
+    watched = 1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,128 @@
+"""Products with matrices that are stored in less than float32: quantized, or of half precision.
+
+C reads them as they are (`_native/products.c`), multiplies in float32 and rounds the sums once. It writes nothing but
+the result. Without it the callers unpack a matrix, or cast it, first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from mxcompat._graph.policy import ORDERED_TERMS, STORED_ELEMENTS
+from mxcompat._native import native
+
+__all__ = ["KINDS", "Stored", "as_bytes", "gathered", "multiplied", "multiply_halves"]
+
+KINDS: dict[Any, int] = {
+    **{bits: number for number, bits in enumerate((1, 2, 3, 4, 5, 6, 8))},
+    "e2m1": 7, "e4m3": 8, "e8m0": 12,
+    np.dtype(ml_dtypes.bfloat16): 9, np.dtype(np.float16): 10, np.dtype(np.float32): 11,
+}  # fmt: skip
+"""How C calls what elements may be: codes of so many bits, small floats, and floats of these dtypes."""
+
+
+class Stored(NamedTuple):
+    """Matrices that lie one behind the other in memory.
+
+    `words`, `scales` and `biases` can be read byte by byte; `units` has a number for each matrix that its scales are
+    multiplied by. `kinds` are those of elements, scales and biases. `group` elements of a row share a scale.
+    """
+
+    words: Any
+    scales: Any
+    biases: Any
+    units: Any
+    kinds: tuple[int, int, int]
+    group: int
+    count: int
+    rows: int
+    columns: int
+
+
+def as_bytes(x: Any) -> Any:
+    """An array in order, of a dtype that other languages know."""
+    x = np.ascontiguousarray(x)
+    return x.view(np.uint16) if x.dtype.itemsize == 2 else x
+
+
+def dense(matrices: Any) -> Stored:
+    """Matrices of half precision, an array of shape (..., rows, columns) in order, as C reads them."""
+    rows, columns = matrices.shape[-2:]
+    kind = KINDS[matrices.dtype]
+    count = math.prod(matrices.shape[:-2])
+    return Stored(as_bytes(matrices), None, None, None, (kind, kind, kind), 0, count, rows, columns)
+
+
+def multiply_stored(x: Any, matrices: Stored, transposed: bool, dtype: Any, lhs: Any = None, rhs: Any = None) -> Any:
+    """Products with matrices, or with these `transposed`.
+
+    Args:
+        x: an array of shape (A, M, K), of float32, bfloat16 or float16.
+        matrices: the matrices, of K rows (columns, if `transposed`).
+        transposed: whether to multiply by the matrices transposed.
+        dtype: that of the result, one of the same.
+        lhs: of each product which of the A matrices of x; None for all in turn, or the only one.
+        rhs: the same of `matrices`. What is beyond their number is moved to the nearest.
+
+    Returns:
+        An array of shape (products, M, N).
+    """
+    count, rows, inner = x.shape
+    outer = matrices.rows if transposed else matrices.columns
+    products = max(count, matrices.count) if lhs is None and rhs is None else len(rhs if lhs is None else lhs)
+    out = np.empty((products, rows, outer), dtype)
+    kinds = bytes((*matrices.kinds, KINDS[x.dtype], KINDS[out.dtype]))
+    native.multiply_stored(
+        as_bytes(out), as_bytes(x), *matrices[:4], _numbers(lhs), _numbers(rhs), kinds, transposed, matrices.group,
+        inner, outer, matrices.count, count, products, rows,
+    )  # fmt: skip
+    return out
+
+
+def _numbers(x: Any) -> Any:
+    return x if x is None else np.ascontiguousarray(x, np.int32)
+
+
+def multiplied(x: Any, matrices: Stored, batch: tuple[int, ...], transposed: bool, dtype: Any) -> Any:
+    """Products with matrices whose leading axes are `batch`, which is broadcast against those of x."""
+    if x.ndim == 1:
+        return multiplied(x[None], matrices, batch, transposed, dtype)[..., 0, :]
+    lead, tail = x.shape[:-2], x.shape[-2:]
+    if not batch or not lead:
+        out = multiply_stored(x.reshape(1, -1, tail[-1]) if not batch else x[None], matrices, transposed, dtype)
+        return out.reshape(*lead, *batch, tail[0], out.shape[-1])
+    lhs, rhs = (np.arange(math.prod(axes)).reshape(axes) for axes in (lead, batch))
+    return gathered(x, matrices, lhs, rhs, transposed, dtype)
+
+
+def gathered(x: Any, matrices: Stored, lhs: Any, rhs: Any, transposed: bool, dtype: Any) -> Any:
+    """Products of chosen matrices, by their numbers, both of which are broadcast against each other."""
+    lhs, rhs = np.broadcast_arrays(lhs, rhs)
+    x = x.reshape(-1, *x.shape[-2:])
+    out = multiply_stored(x, matrices, transposed, dtype, lhs.ravel(), rhs.ravel())
+    return out.reshape(*lhs.shape, *out.shape[-2:])
+
+
+def multiply_halves(x: Any, y: Any, dtype: Any) -> Any:
+    """`x @ y` in a dtype, if one is an array of half precision that is worth it, and C has the dtypes; else None."""
+    if native is None or type(x) is not np.ndarray or type(y) is not np.ndarray or x.shape[-1] <= ORDERED_TERMS:
+        return None
+    if not (x.dtype in KINDS and y.dtype in KINDS and dtype in KINDS):
+        return None
+    if y.ndim == 1:
+        if not _is_stored(x):
+            return None
+        return multiply_stored(y[None, None], dense(x.reshape(-1, x.shape[-1])), True, dtype).reshape(x.shape[:-1])
+    if not _is_stored(y) or not x.size:
+        return None
+    turned = y.swapaxes(-1, -2)
+    transposed = turned.flags.c_contiguous and not y.flags.c_contiguous
+    return multiplied(x, dense(turned if transposed else y), y.shape[:-2], transposed, dtype)
+
+
+def _is_stored(x: Any) -> bool:
+    return x.dtype.itemsize == 2 and x.size >= STORED_ELEMENTS and x.ndim > 1
