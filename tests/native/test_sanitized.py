@@ -1,0 +1,128 @@
+"""The extension built with the sanitizers of addresses and undefined behaviour, under Debian's debug build of Python,
+which checks reference counts and the C interface too (apt-get install python3-dbg). Left out unless asked for.
+
+A folder of its own has a copy of the project; a finding is a file that a sanitizer writes, whatever process it was in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEBUG = "python{}.{}-dbg".format(*sys.version_info)
+FLAGS = "-fsanitize=address,undefined"
+
+TESTS = {
+    "native": ["test_native.py", "test_native_modules.py", "native"],
+    "transforms": ["test_autodiff.py", "test_vmap.py", "test_custom.py", "test_custom_reading.py", "test_compile.py"],
+    "graphs": ["test_trees.py", "test_lifetimes.py", "test_module.py", "test_optimizers.py", "test_control_flow.py"],
+    "memory": ["test_rows.py", "test_layout.py", "test_random.py", "test_io.py", "test_array.py"],
+}
+
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.skipif(shutil.which(DEBUG) is None, reason=f"there is no {DEBUG}: apt-get install python3-dbg"),
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc"),
+]
+
+
+def _library(name: str) -> str:
+    return subprocess.check_output(["gcc", f"-print-file-name={name}"], text=True).strip()
+
+
+class Project:
+    """A copy of the project with the extension so built."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.logs = folder / "project", folder / "logs"
+        self.logs.mkdir()
+        leave = shutil.ignore_patterns("*.so", "__pycache__")
+        for name in ("mxcompat", "tests", "docs", "examples"):
+            shutil.copytree(ROOT / name, self.folder / name, ignore=leave)
+        for path in ROOT.iterdir():
+            if path.is_file() and not path.is_symlink():
+                shutil.copy(path, self.folder)
+        flags = {"CC": "gcc", "CFLAGS": f"{FLAGS} -fno-omit-frame-pointer -g -O1", "LDFLAGS": FLAGS}
+        self._run([DEBUG, "setup.py", "-q", "build_ext", "--inplace"], os.environ | self._packages() | flags)
+
+    @staticmethod
+    def _packages() -> dict[str, str]:
+        return {"PYTHONPATH": sysconfig.get_path("platlib")}
+
+    def _run(self, command: list, environment: dict[str, str]) -> str:
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=3000)
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+        return done.stdout
+
+    def run(self, *command: str) -> str:
+        """Run a command in the folder. Returns what it prints.
+
+        Raises:
+            AssertionError: if it fails, or a sanitizer has found something.
+        """
+        settings = {
+            "ASAN_OPTIONS": f"detect_leaks=0:log_path={self.logs}/address",  # what Python keeps to its end is no leak
+            "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={self.logs}/undefined",
+            "LD_PRELOAD": f"{_library('libasan.so')} {_library('libstdc++.so')}",  # the latter for exceptions of XLA's
+            "PYTHONMALLOC": "malloc",
+            "MXCOMPAT_CACHE": "0",
+        }
+        try:
+            return self._run([*command], os.environ | self._packages() | settings)
+        finally:
+            found = "\n".join(path.read_text()[:5000] for path in sorted(self.logs.iterdir()))
+            for path in self.logs.iterdir():
+                path.unlink()
+            assert not found, found
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project(tmp_path_factory.mktemp("sanitized"))
+
+
+def test_a_finding_is_seen(project: Project) -> None:
+    """A copy of more bytes than there are; and the extension has the checks compiled in."""
+    code = "import ctypes; ctypes.string_at(ctypes.create_string_buffer(1 << 16), 1 << 17)"
+    with pytest.raises(AssertionError, match="AddressSanitizer"):
+        project.run(DEBUG, "-c", code)
+    code = "from mxcompat._native import native; print(b'__asan_report_load8' in open(native.__file__, 'rb').read())"
+    assert project.run(DEBUG, "-c", code) == "True\n"
+
+
+@pytest.mark.parametrize("group", TESTS)
+def test_tests_without_a_finding(project: Project, group: str) -> None:
+    names = [f"tests/{name}" for name in TESTS[group]]
+    said = project.run(DEBUG, "-X", "faulthandler", "-m", "pytest", "-q", "-p", "no:cacheprovider", *names)
+    assert " passed" in said
+
+
+FUZZ = """
+import json
+from tests.fuzz.campaign import endings
+print(json.dumps([ending.how for _, ending in endings("ours", 0, {count})]))
+"""
+
+
+def test_the_fuzz_without_a_finding(project: Project) -> None:
+    count = 1000
+    ends = json.loads(project.run(DEBUG, "-c", FUZZ.format(count=count)))
+    assert len(ends) == count
+    assert "crash" not in ends
+    assert ends.count("value") > count / 5
+
+
+def test_failing_allocations_without_a_finding(project: Project) -> None:
+    """Under the Python of these tests: a debug build ends where CPython itself forgets an exception."""
+    said = project.run(sys.executable, "-X", "faulthandler", "-m", "tests.native.allocations")
+    reports = [json.loads(line) for line in said.splitlines()][1::2]
+    assert len(reports) > 300
+    assert not [text for report in reports for text in report["wrong"] if "lost" not in text]  # blocks are not counted
