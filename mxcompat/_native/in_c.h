@@ -16,7 +16,8 @@ typedef struct {
 } Fields; /* of a node */
 
 /* A new reference to None. From Python 3.12 on, headers take None, True and False to be immortal: with these,
-   Py_RETURN_NONE makes no reference, and a library built so takes None's last one from Python 3.11. */
+   Py_RETURN_NONE makes no reference, and a library built so takes None's last one from Python 3.11. (Their Py_INCREF and
+   Py_DECREF count in 32 bits, which is the same for fewer than 2^31 references.) */
 static inline PyObject *none(void) { return Py_NewRef(Py_None); }
 
 #ifdef __GNUC__ /* what follows is for these files alone */
