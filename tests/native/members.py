@@ -8,7 +8,7 @@ from types import MethodDescriptorType, ModuleType
 
 __all__ = ["SOURCES", "code_of", "members"]
 
-SOURCES = sorted((Path(__file__).parents[2] / "mxcompat" / "_native").glob("*.[ch]"))
+SOURCES = sorted((Path(__file__).parents[2] / "mxcompat" / "_native").rglob("*.[ch]"))
 
 _SLOTS = re.compile(r"PyType_Slot (\w+)\[\] = \{(.*?)\{0, NULL\},?\s*\};", re.DOTALL)
 _SPEC = re.compile(r'\.name = "[\w.]+\.(\w+)",.*?\.slots = (\w+)', re.DOTALL)

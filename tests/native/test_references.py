@@ -71,9 +71,10 @@ def _report(library: Path) -> list[dict]:
 @pytest.mark.skipif(
     sys.version_info >= (3, 12), reason="None is immortal here: nothing is to be seen of its references"
 )
-@pytest.mark.skipif(pythons()[-1].version < (3, 12), reason="there is no newer Python with its headers")
 def test_a_build_with_newer_headers_loses_nothing_either(tmp_path: Path) -> None:
     """The library built by the newest Python there is, loaded by this one."""
+    if pythons()[-1].version < (3, 12):
+        pytest.skip("there is no newer Python with its headers")
     *lost, end = _report(built(pythons()[-1], tmp_path))
     assert end["cases"] == len(CASES)
     assert not lost
