@@ -12,6 +12,7 @@ import os
 from .host import *
 from .ops import *
 from .processes import *
+from .products import *
 from .programs import *
 from .remembered import *
 from .remembered import physical_memory

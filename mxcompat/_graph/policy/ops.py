@@ -14,10 +14,6 @@ COPIED_BYTES = 1 << 14
 COPIED_MATRICES = 1 << 14
 """The number of elements up to which it is faster to copy all selected matrices than to process them one by one."""
 
-STORED_ELEMENTS = 1 << 12
-"""From how many elements of half precision on a matrix is multiplied as it is, in C. One row by 64x64 bfloat16 takes
-3.6 us so, 4.0 with casts in NumPy, by 16x16 3.0 and 2.1 to 3.1; by 4096x4096 0.9 ms, and 6.6 (float16: 0.9 and 24)."""
-
 PAIRED_ELEMENTS = 1 << 18
 """The matrix size up to which a row or a column is multiplied as one of two equal ones. That takes 2 us more. With a
 matrix of 1024x1024 it takes 5 to 13 times as long, since BLAS copies the matrix first."""
@@ -188,23 +184,6 @@ readers are then computed on their own. Otherwise XLA would recompute them in th
 would take a fifth longer; now it takes an eighth less.
 """
 
-TRANSPOSED_ROWS, TRANSPOSED_PRODUCTS, MOST_TRANSPOSED = 8, 1 << 12, 1 << 20
-"""The number of rows, and of products of two elements, from which a product that sums over the first axes uses the
-transposed matrix on a CPU; and the largest such matrix.
-
-The four products in the gradient of an MLP of width 32, with 32 examples, take 4 us less of 100; those of width 16, 7
-us less of 88. XLA computes fewer than 1000 operations at once in the caller's thread. One more takes three times as
-long, since it wakes another thread.
-"""
-
-TRANSPOSED_LENGTH, TRANSPOSED_COLUMNS = 256, 512
-"""The length of a sum up to which this pays off for any number of columns, and the number of columns from which it does
-for longer sums.
-
-256x64 by 256x256 takes 143 us instead of 171, and 1024x32 by 1024x512 takes 296 us instead of 459. But 1024x64 by
-1024x128 takes 279 us instead of 221.
-"""
-
 UNROLLED, UNROLLED_ELEMENTS = 9, 1 << 12
 """The number of elements of several axes up to which they are reduced one by one on a CPU, and the array size from
 which they are. The maxima of 2x2 neighbours of 400 000 elements take 0.12 ms, and 0.3 ms if XLA fuses them with other
@@ -248,7 +227,3 @@ tenth, and distances between points a thirtieth.
 FOLDED_ELEMENTS = 1 << 12
 """The number of elements from which windows over a constant are left for the run. XLA's constant folding takes 20 us
 for each element of a running product."""
-
-MOST_SCORES, SCORES_AT_A_TIME = 1 << 24, 1 << 23
-"""Bytes of attention scores up to which a CPU computes them all at once, and bytes of a tile of more. (8 heads of 64,
-1500 by 1500: 107 ms at once, 50 in tiles; 12 heads, 1024 by 1024, causal: 72, 35; 12 heads, 256 by 256: 2.1, 2.3.)"""

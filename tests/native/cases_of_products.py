@@ -1,0 +1,80 @@
+"""Cases of mxcompat/_native/quantized.c: products with stored matrices, their elements, and casts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from mxcompat._native import native
+from mxcompat._ops.products.stored import KINDS
+
+from .cases import Case
+
+__all__ = ["cases"]
+
+FLOAT, HALF = KINDS[np.dtype(np.float32)], KINDS[np.dtype(np.float16)]
+FOUR_BITS = bytes((KINDS[4], FLOAT, FLOAT, FLOAT, FLOAT))
+
+
+def _of_products() -> Iterator[Case]:
+    x, y = np.ones((1, 2, 64), np.float32), np.empty((1, 2, 8), np.float32)
+    words, scales = np.ones((8, 8), np.uint32), np.ones((8, 1), np.float32)
+    sizes = (True, 64, 64, 8, 1, 1, 1, 2)
+    given = (y, x, words, scales, scales, None, None, None, FOUR_BITS, *sizes)
+
+    def changed(place: int, value: object) -> tuple:
+        return (*given[:place], value, *given[place + 1 :])
+
+    multiply = native.multiply_stored
+    numbers = np.zeros(1, np.int32)
+    yield Case("multiply_stored", "one of 4 bits", multiply, given)
+    yield Case("multiply_stored", "a chosen one", multiply, (*given[:6], numbers, numbers, *given[8:]))
+    yield Case("multiply_stored", "too few arguments", multiply, given[:-1], TypeError)
+    yield Case("multiply_stored", "kinds that are no bytes", multiply, changed(8, [1, 2]), TypeError)
+    yield Case("multiply_stored", "kinds that do not exist", multiply, changed(8, bytes([99] * 5)), ValueError)
+    yield Case("multiply_stored", "a size that is no number", multiply, changed(11, "64"), TypeError)
+    yield Case("multiply_stored", "a negative size", multiply, changed(12, -8), OverflowError)
+    yield Case("multiply_stored", "sizes that do not fit", multiply, changed(12, 9), ValueError)
+    yield Case("multiply_stored", "no buffer", multiply, changed(2, 3), TypeError)
+    yield Case("multiply_stored", "a buffer out of order", multiply, changed(2, words.T), ValueError)
+
+
+def _of_elements() -> Iterator[Case]:
+    out, words, scales = np.empty((8, 64), np.float32), np.ones((8, 8), np.uint32), np.ones((8, 1), np.float32)
+    given = (out, words, scales, scales, 1.0, FOUR_BITS, 64)
+    unpack = native.unpack_stored
+    yield Case("unpack_stored", "4 bits", unpack, given)
+    yield Case("unpack_stored", "too few arguments", unpack, given[:-1], TypeError)
+    yield Case("unpack_stored", "a unit that is no number", unpack, (*given[:4], "1", *given[5:]), TypeError)
+    yield Case("unpack_stored", "kinds that are no bytes", unpack, (*given[:5], 5, 64), TypeError)
+    yield Case("unpack_stored", "another group", unpack, (*given[:6], 32), ValueError)
+    yield Case("unpack_stored", "no buffer", unpack, (out, None, *given[2:]), ValueError)
+    yield Case("unpack_stored", "a number for a buffer", unpack, (out, 3, *given[2:]), TypeError)
+
+
+def _of_casts() -> Iterator[Case]:
+    wide, half = np.ones(40, np.float32), np.ones(40, np.float16).view(np.uint16)
+    cast = native.cast_halves
+    yield Case("cast_halves", "to float32", cast, (wide, half, HALF, False))
+    yield Case("cast_halves", "from float32", cast, (half, wide, HALF, True))
+    yield Case("cast_halves", "too few arguments", cast, (wide, half, HALF), TypeError)
+    yield Case("cast_halves", "no kind of half precision", cast, (wide, half, FLOAT, False), ValueError)
+    yield Case("cast_halves", "a kind that is no number", cast, (wide, half, "float16", False), TypeError)
+    yield Case("cast_halves", "another length", cast, (wide[:39], half, HALF, False), ValueError)
+    yield Case("cast_halves", "no buffer", cast, (wide, 3, HALF, False), TypeError)
+
+
+def _of_instructions() -> Iterator[Case]:
+    names = {native.choose_instructions("plain")}
+    native.choose_instructions(*names)
+    yield Case("choose_instructions", "those in use", native.choose_instructions, tuple(names))
+    yield Case("choose_instructions", "unknown ones", native.choose_instructions, ("sse9",), ValueError)
+    yield Case("choose_instructions", "no text", native.choose_instructions, (3,), TypeError)
+
+
+def cases() -> Iterator[Case]:
+    yield from _of_products()
+    yield from _of_elements()
+    yield from _of_casts()
+    yield from _of_instructions()
