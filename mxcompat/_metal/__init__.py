@@ -1,0 +1,1 @@
+"""Metal kernels, translated to array operations."""
