@@ -26,13 +26,15 @@ def signed(source, inputs, outputs, header="", template=(), names=None, **option
     """The definition of a kernel and the signature of a call.
 
     Args:
-        source: the body; the inputs are x0, x1, … and the outputs y0, y1, …, unless `names` says otherwise.
+        source: the body; the inputs are x0, x1, … and the outputs y, y1, …, unless `names` says otherwise.
         inputs: NumPy arrays, or numbers.
         outputs: pairs of shape and dtype.
         template: pairs of name and value, dtypes by name.
     """
     input_names = names or [f"x{k}" for k in range(len(inputs))]
-    made = metal_contract.define("k", input_names, [f"y{k}" for k in range(len(outputs))], source, header, **options)
+    made = metal_contract.define(
+        "k", input_names, [f"y{k or ''}" for k in range(len(outputs))], source, header, **options
+    )
     values = [(name, dtype(value) if isinstance(value, str) else value) for name, value in template]
     launch, _ = metal_contract.launch(
         made, inputs=[mx.array(one) if isinstance(one, np.ndarray) else one for one in inputs], template=values,

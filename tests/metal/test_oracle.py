@@ -21,19 +21,19 @@ def one(source, *inputs, dtype="float32", size=100, **options):
 def test_halves_are_rounded_after_each_operation(dtype):
     x, y = X.astype(dtype), X[::-1].astype(dtype)
     got = one(
-        "uint i = thread_position_in_grid.x; y0[i] = x0[i] * x1[i] + x0[i] / 3;", x, y, dtype=np.dtype(dtype).name
+        "uint i = thread_position_in_grid.x; y[i] = x0[i] * x1[i] + x0[i] / 3;", x, y, dtype=np.dtype(dtype).name
     )
     assert got.dtype == dtype
     np.testing.assert_array_equal(got, x * y + x / dtype(3))
 
 
 def test_numbers_without_a_suffix_are_of_single_precision():
-    got = one("uint i = thread_position_in_grid.x; y0[i] = x0[i] + 1e-9 - 0.1; y0[i] += sizeof(1.0) - 4;", X)
+    got = one("uint i = thread_position_in_grid.x; y[i] = x0[i] + 1e-9 - 0.1; y[i] += sizeof(1.0) - 4;", X)
     np.testing.assert_array_equal(got, X + np.float32(1e-9) - np.float32(0.1))
 
 
 def test_positions_are_unsigned():
-    got = one("uint i = thread_position_in_grid.x; y0[i] = i - 1 < 10 ? 1 : 0;", size=20)
+    got = one("uint i = thread_position_in_grid.x; y[i] = i - 1 < 10 ? 1 : 0;", size=20)
     np.testing.assert_array_equal(got, [0] + [1] * 10 + [0] * 9)
 
 
@@ -43,7 +43,7 @@ def test_swizzles_and_vectors():
         float4 v = float4(x0[i], 1, float2(2, 3));
         v.zw = v.wz * 2;
         v.xy += float2(10).yx;
-        y0[i] = dot(v, float4(1, 10, 100, 1000)) + length(float3(0, 3, 4)) + (v.yx < v.xy).y;
+        y[i] = dot(v, float4(1, 10, 100, 1000)) + length(float3(0, 3, 4)) + (v.yx < v.xy).y;
     """
     want = [(x + 10) + 110 + 600 + 4000 + 5 + (x + 10 < 11) for x in X.astype(np.float64)]
     np.testing.assert_allclose(one(source, X), want, rtol=1e-6)
@@ -53,7 +53,7 @@ def test_threads_that_return_have_left_their_group():
     source = """
         uint i = thread_position_in_grid.x;
         if (x0[i] < 0) return;
-        y0[i] = simd_sum(1) + (simd_is_first() ? 1000 : 0) + popcount(uint(uint64_t(simd_ballot(x0[i] > 1)))) * 100;
+        y[i] = simd_sum(1) + (simd_is_first() ? 1000 : 0) + popcount(uint(uint64_t(simd_ballot(x0[i] > 1)))) * 100;
     """
     want = np.full(100, 7.0)
     for start in (0, 32, 64, 96):
@@ -79,7 +79,7 @@ def test_lanes_meet_again_behind_loops_of_different_length():
             }
             if (lid % 11 == 4) break;
         }
-        y0[i] = t + 10000 * count(1);
+        y[i] = t + 10000 * count(1);
     """
     want = np.zeros(100)
     for start in (0, 32, 64, 96):
@@ -108,7 +108,7 @@ def test_barriers_order_what_a_group_does():
             if (lid < s && lid + s < n) shared[lid] += shared[lid + s];
             threadgroup_barrier(mem_flags::mem_threadgroup);
         }
-        y0[thread_position_in_grid.x] = shared[0];
+        y[thread_position_in_grid.x] = shared[0];
     """
     whole = X.astype(np.float64)
     want = [whole[:64].sum()] * 64 + [whole[64:].sum()] * 36
@@ -129,7 +129,7 @@ def test_threads_that_return_hold_up_no_barrier():
             if (lid == 4) seen[1] += seen[0];
             threadgroup_barrier(mem_flags::mem_threadgroup);
         }
-        y0[thread_position_in_grid.x] = seen[0] * 100 + seen[1];
+        y[thread_position_in_grid.x] = seen[0] * 100 + seen[1];
     """
     want = [-1 if k % 64 % 3 == 0 or k % 64 % 5 == 2 else 306 for k in range(100)]
     np.testing.assert_array_equal(one(source, init_value=-1), want)
@@ -139,7 +139,7 @@ def test_edge_groups_are_smaller():
     source = """
         uint3 p = thread_position_in_grid, n = threads_per_grid, g = threads_per_threadgroup;
         uint at = p.x + n.x * (p.y + n.y * p.z);
-        y0[at] = g.x * 100 + g.y * 10 + g.z + thread_index_in_threadgroup * 10000;
+        y[at] = g.x * 100 + g.y * 10 + g.z + thread_index_in_threadgroup * 10000;
     """
     got = one(source, size=60, grid=(5, 4, 3), threadgroup=(4, 3, 2)).reshape(3, 4, 5)
     for z, y, x in np.ndindex(got.shape):
