@@ -10,6 +10,7 @@ and writes buffers, `masks` and `loops` control flow, `calls` functions, `space`
 """
 
 from .errors import KernelError
-from .kernel import Input, Kernel, Output, Signature, parse_kernel
+from .kernel import Kernel, parse_kernel
+from .signature import Input, Output, Signature, TemplateValue
 
-__all__ = ["Input", "Kernel", "KernelError", "Output", "Signature", "parse_kernel"]
+__all__ = ["Input", "Kernel", "KernelError", "Output", "Signature", "TemplateValue", "parse_kernel"]

@@ -376,7 +376,8 @@ class ExpressionWalk(StatementWalk):
         )  # fmt: skip
         parts = []
         for x, y in zip(xs, ys, strict=True):
-            assert isinstance(x, Scalar) and isinstance(y, Scalar)
+            assert isinstance(x, Scalar)
+            assert isinstance(y, Scalar)
             x, y = self.n.convert(x, element), self.n.convert(y, element)
             if op in _COMPARISONS:
                 parts.append(self.n.compare(op, x, y))
@@ -442,7 +443,8 @@ class ExpressionWalk(StatementWalk):
         """`condition ? a : b`, component by component."""
         of = a.type if isinstance(a, Vector) else b.type
         a, b = self.as_type(a, of), self.as_type(b, of)
-        assert isinstance(a, Vector) and isinstance(b, Vector)
+        assert isinstance(a, Vector)
+        assert isinstance(b, Vector)
         parts = [self.n.select(c, x, y) for c, x, y in zip(condition.parts, a.parts, b.parts, strict=True)]
         return Vector(a.type, tuple(parts))
 

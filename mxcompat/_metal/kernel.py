@@ -6,7 +6,7 @@ The walk goes over the header and the body for each region of the grid: the whol
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,53 +19,13 @@ from .parse_base import BUILTIN_TEMPLATES
 from .parser import Parser
 from .prelude import PRELUDE
 from .preprocess import Macro, preprocess
+from .signature import Input, Output, Signature
 from .space import JaxSpace, NumpySpace, Space
 from .syntax import Binary, Conditional, Expression, Literal, Statement, Unary
+from .types import dtype_named
 from .walk import Walk
 
-__all__ = ["Input", "Kernel", "Output", "Signature", "parse_kernel"]
-
-
-class Input(NamedTuple):
-    """An input of a kernel.
-
-    Args:
-        name: of the parameter.
-        dtype: NumPy's dtype.
-        shape: of the array.
-        reference: True if the parameter is a reference, not a pointer: for an array without axes.
-        strides: those that `name_strides` has; None for row-contiguous ones.
-    """
-
-    name: str
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    reference: bool = False
-    strides: tuple[int, ...] | None = None
-
-
-class Output(NamedTuple):
-    """An output of a kernel. `atomic` says if it is declared as `device atomic<T>*`."""
-
-    name: str
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    atomic: bool = False
-
-
-class Signature(NamedTuple):
-    """What MLX's generated wrapper declares.
-
-    Args:
-        name: the kernel's name.
-        inputs, outputs: its parameters.
-        template: names and values of the template parameters: a NumPy dtype, an int or a bool.
-    """
-
-    name: str
-    inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...]
-    template: tuple[tuple[str, Any], ...] = ()
+__all__ = ["Kernel", "parse_kernel"]
 
 
 _OF_GROUPS = (
@@ -91,7 +51,7 @@ class Kernel:
         types: set[str] = set()
         templates = {name for name in BUILTIN_TEMPLATES if name not in ("vec",)} | {"vec"}
         spaces = {"metal", "fast", "precise", "std", "mlx", "cg", "cooperative_groups", "cuda", "steel"}
-        types |= {name for name, value in self.signature.template if not isinstance(value, (bool, int))}
+        types |= {value.name for value in self.signature.template if value.kind == "dtype"}
         start = Place("source", 1, 1)
         parts: list[list[Statement]] = []
         for text, part in ((PRELUDE, "prelude"), (self.header, "header"), (self.source, "source")):
@@ -165,21 +125,21 @@ class Kernel:
         return Axes(self._coordinates(region), splits)
 
     def _flat(self, space: Space, x: Any, of: Input) -> Any:
-        if of.reference and of.dtype != np.complex64:
+        if of.is_reference and of.dtype != "complex64":
             return x if isinstance(x, np.generic) else x.reshape(())[()] if not space.traced else x.reshape(())
         x = space.xp.asarray(x).reshape(-1)
-        return _pairs(space, x) if of.dtype == np.complex64 else x
+        return _pairs(space, x) if of.dtype == "complex64" else x
 
     def _empty(self, space: Space, of: Output, value: float | None) -> Any:
         count = int(np.prod(of.shape, dtype=np.int64))
-        if of.dtype == np.complex64:
+        if of.dtype == "complex64":
             return _pairs(space, space.xp.full(count, value or 0, np.complex64))
-        dtype = of.dtype
+        dtype = dtype_named(of.dtype)
         first = np.zeros((), dtype) if value is None else np.asarray(value).astype(dtype)
         return space.xp.full(count, first)
 
     def _shaped(self, space: Space, x: Any, of: Output) -> Any:
-        if of.dtype == np.complex64:
+        if of.dtype == "complex64":
             if not space.traced:
                 return np.ascontiguousarray(x).view(np.complex64).reshape(of.shape)
             pairs = x.reshape(-1, 2)

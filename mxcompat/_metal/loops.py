@@ -109,7 +109,7 @@ class LoopWalk(CallWalk):
         self._directly(statement, None, limit)
 
     def _directly(self, statement: For | While | DoWhile, count: int | None, limit: int | None = None) -> None:
-        """Go round the loop in Python: `count` times, or until the condition is False for all, or `limit` is reached."""
+        """Go round the loop in Python, `count` times or until the condition is False for all threads."""
         frame, whole = self.frame, self.mask
         loop = Loop(self.cell(FALSE))
         frame.loops.append(loop)

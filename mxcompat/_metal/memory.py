@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .numbers import Numbers
-from .types import BOOL, INT, LONG, ScalarType
+from .types import INT, LONG, ScalarType
 from .values import Scalar
 
 __all__ = ["Memory", "Traffic", "as_index"]
@@ -44,7 +44,7 @@ def as_index(n: Numbers, a: Scalar) -> Scalar:
         if a.low is None or a.high is None or a.low < INT.low or a.high > INT.high:
             return n.convert(a, LONG)
         return n.convert(a, INT)
-    return n.convert(a, INT) if a.type is not BOOL else n.convert(a, INT)
+    return n.convert(a, INT)
 
 
 class Traffic:
@@ -278,7 +278,7 @@ class Traffic:
     def _updated(self, data: Any, base: Any, dims: list[tuple[int, int]], value: Any, chosen: Any) -> Any:
         """The array with elements `base + sum(c * i)` of the last axis replaced where chosen."""
         space = self.space
-        lead, width = data.shape[:-1], data.shape[-1]
+        lead = data.shape[:-1]
         if not dims:
             value = value[..., None]
             if chosen is not None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .axes import Region
 from .limits import CONSTANTS
 from .memory import Memory
 from .places import CellPlace, ValuePlace
-from .types import BOOL, COMPLEX, INT, LONG, UINT, ScalarType, array_of, from_dtype, vector_of
+from .signature import Input, TemplateValue
+from .types import BOOL, COMPLEX, INT, LONG, UINT, ScalarType, array_of, dtype_named, from_dtype, vector_of
 from .values import Array, Pointer, Scalar, Struct, Vector, static
 
 if TYPE_CHECKING:
@@ -27,11 +26,11 @@ def bind(
     names = walk.scope.names
     for name, value in CONSTANTS.items():
         names[name] = ValuePlace(value)
-    for name, value in kernel.signature.template:
-        names[name] = _template(value)
+    for given in kernel.signature.template:
+        names[given.name] = _template(given)
     signature = kernel.signature
     for of, data in zip(signature.inputs, inputs, strict=True):
-        _input(walk, names, of, data, kernel.source)
+        _input(walk, names, of, data)
     memories = []
     for of, data in zip(signature.outputs, outputs, strict=True):
         memory, pointer = _buffer(walk, of.name, of.dtype, data, False)
@@ -41,23 +40,21 @@ def bind(
     return memories
 
 
-def _template(value: Any) -> Any:
-    if isinstance(value, bool):
-        return ValuePlace(static(BOOL, value))
-    if isinstance(value, int):
-        return ValuePlace(static(INT, value))
-    return from_dtype(value)
+def _template(given: TemplateValue) -> Any:
+    if given.kind == "dtype":
+        return from_dtype(dtype_named(str(given.value)))
+    return ValuePlace(static(BOOL if given.kind == "bool" else INT, given.value))
 
 
-def _buffer(walk: Walk, name: str, dtype: Any, data: Any, const: bool) -> tuple[Memory, Pointer]:
-    of = from_dtype(dtype)
+def _buffer(walk: Walk, name: str, dtype: str, data: Any, const: bool) -> tuple[Memory, Pointer]:
+    of = from_dtype(dtype_named(dtype))
     memory = walk.memory(name, of if isinstance(of, ScalarType) else COMPLEX.fields[0][1], data, const)
     return memory, Pointer(of, memory, static(INT, 0))
 
 
-def _input(walk: Walk, names: dict[str, Any], of: Any, data: Any, source: str) -> None:
-    kind = from_dtype(of.dtype)
-    if not of.reference:
+def _input(walk: Walk, names: dict[str, Any], of: Input, data: Any) -> None:
+    kind = from_dtype(dtype_named(of.dtype))
+    if not of.is_reference:
         _, pointer = _buffer(walk, of.name, of.dtype, data, True)
         names[of.name] = CellPlace(pointer.type, walk.cell(pointer))
     elif kind is COMPLEX:
@@ -66,13 +63,9 @@ def _input(walk: Walk, names: dict[str, Any], of: Any, data: Any, source: str) -
     else:
         assert isinstance(kind, ScalarType)
         names[of.name] = ValuePlace(walk.n.make(kind, data))
-    shape = of.shape
-    strides = of.strides
-    if strides is None:
-        strides = tuple([int(np.prod(shape[k + 1 :], dtype=np.int64)) for k in range(len(shape))])
-    _constants(walk, names, f"{of.name}_shape", INT, shape)
-    _constants(walk, names, f"{of.name}_strides", LONG, strides)
-    names[f"{of.name}_ndim"] = ValuePlace(static(INT, len(shape)))
+    _constants(walk, names, f"{of.name}_shape", INT, of.shape)
+    _constants(walk, names, f"{of.name}_strides", LONG, of.strides)
+    names[f"{of.name}_ndim"] = ValuePlace(static(INT, len(of.shape)))
 
 
 def _constants(walk: Walk, names: dict[str, Any], name: str, kind: ScalarType, values: Any) -> None:

@@ -1,4 +1,5 @@
-"""C's arithmetic on scalars: conversions, operators and comparisons, known values folded, affine forms and bounds kept."""
+"""C's arithmetic on scalars: conversions, operators, comparisons. Known values are folded; affine forms and bounds
+are kept."""
 
 from __future__ import annotations
 
@@ -191,7 +192,8 @@ class Numbers:
         low = high = None
         (al, ah), (bl, bh) = self.bounds(a), self.bounds(b)
         if al is not None and bl is not None and al >= 0 and bl >= 0:
-            assert ah is not None and bh is not None
+            assert ah is not None
+            assert bh is not None
             low, high = 0, min(ah, bh) if op == "&" else (1 << max(ah.bit_length(), bh.bit_length())) - 1
         return self.make(kind, _BITS[op](self.array(a), self.array(b)), low, high)
 
@@ -239,7 +241,8 @@ class Numbers:
             (bl, bh) = self.bounds(b)
             limits: Any = (None, None)
             if low is not None and low >= 0 and bl is not None and bl > 0:
-                assert high is not None and bh is not None
+                assert high is not None
+                assert bh is not None
                 limits = (0, high // bl) if op == "/" else (0, min(high, bh - 1))
         x, y = self.array(a), self.array(b)
         return self.make(kind, (self.space.divide if op == "/" else self.space.remainder)(x, y), *limits)
@@ -254,7 +257,8 @@ class Numbers:
             low = high = base
         else:
             quotient, base = 0, a.base
-            assert a.low is not None and a.high is not None
+            assert a.low is not None
+            assert a.high is not None
             low = a.low - sum(min(0, k * (extents[axis] - 1)) for axis, k in a.coefs)
             high = a.high - sum(max(0, k * (extents[axis] - 1)) for axis, k in a.coefs)
         low += sum(min(0, k * (extents[axis] - 1)) for axis, k in rest.items())
@@ -263,7 +267,8 @@ class Numbers:
             for axis, k in rest.items():
                 self.axes.want_split(axis, k, c)
             return None
-        assert a.low is not None and a.high is not None
+        assert a.low is not None
+        assert a.high is not None
         over = {axis: k // c for axis, k in whole.items()}
         kind = a.type
         return (
@@ -324,7 +329,10 @@ class Numbers:
 
     def _difference(self, a: Scalar, b: Scalar) -> tuple[int, int, dict[int, int], Any] | None:
         """Bounds, coefficients and base of a - b."""
-        assert a.low is not None and a.high is not None and b.low is not None and b.high is not None
+        assert a.low is not None
+        assert a.high is not None
+        assert b.low is not None
+        assert b.high is not None
         if isinstance(a.base, int) and isinstance(b.base, int):
             coefs = dict(a.coefs)
             for axis, c in b.coefs:

@@ -1,4 +1,4 @@
-"""What the parsers share: the tokens and where they stand, the names of types in scope, and types as they are written."""
+"""What the parsers share: the tokens, the names of types in scope, and types as they are written."""
 
 from __future__ import annotations
 

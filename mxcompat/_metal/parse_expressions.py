@@ -254,7 +254,7 @@ class ExpressionParser(ParserBase):
         text = text.replace("'", "")
         lower = text.lower()
         is_hex = lower.startswith("0x")
-        if (not is_hex and not lower.startswith("0b") and any(c in lower for c in ".eh")) or ("bf" in lower and not is_hex):
+        if not is_hex and ((not lower.startswith("0b") and any(c in lower for c in ".eh")) or "bf" in lower):
             return self._float(at, text, lower)
         if is_hex and "p" in lower:
             return Literal(at, "float", float.fromhex(lower.rstrip("fh")))

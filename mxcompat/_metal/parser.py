@@ -266,10 +266,8 @@ class Parser(ExpressionParser):
         while self.token.text != ">":
             at = self.at
             if (
-                (self.token.text in ("typename", "class")
-                and self.peek(2) in (",", ">", "=", ">>"))
-                or self.peek() in ",>="
-            ):
+                self.token.text in ("typename", "class") and self.peek(2) in (",", ">", "=", ">>")
+            ) or self.peek() in ",>=":
                 self.next()
                 if self.token.text == "...":
                     self.fail("variadic templates are not in the supported language")

@@ -162,12 +162,14 @@ class SwizzlePlace(Place):
 
     def get(self, walk: WalkBase) -> Value:
         whole = self.of.get(walk)
-        assert isinstance(whole, Vector) and isinstance(self.type, VectorType)
+        assert isinstance(whole, Vector)
+        assert isinstance(self.type, VectorType)
         return Vector(self.type, tuple([whole.parts[k] for k in self.positions]))
 
     def set(self, walk: WalkBase, value: Value) -> None:
         whole = walk.peek(self.of)
-        assert isinstance(whole, Vector) and isinstance(value, Vector)
+        assert isinstance(whole, Vector)
+        assert isinstance(value, Vector)
         parts = list(whole.parts)
         for k, part in zip(self.positions, value.parts, strict=True):
             parts[k] = part

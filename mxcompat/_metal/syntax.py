@@ -12,8 +12,9 @@ from .errors import Place
 
 __all__ = [
     "Assign", "Binary", "Block", "Break", "Call", "Case", "Cast", "Conditional", "Construct", "Continue", "Declaration",
-    "Declarator", "DoWhile", "Enum", "Expression", "ExpressionStatement", "For", "Function", "If", "Index", "Initializers",
-    "Lambda", "Literal", "Member", "Name", "Node", "Parameter", "Postfix", "Return", "Scoped", "SizeOf", "Statement",
+    "Declarator", "DoWhile", "Enum", "Expression", "ExpressionStatement", "For", "Function", "If", "Index",
+    "Initializers", "Lambda", "Literal", "Member", "Name",
+    "Node", "Parameter", "Postfix", "Return", "Scoped", "SizeOf", "Statement",
     "StaticAssert", "StructDefinition", "Switch", "TemplateParameter", "TypeAlias", "TypeName", "Unary", "While",
 ]  # fmt: skip
 

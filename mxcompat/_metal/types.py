@@ -11,7 +11,8 @@ import numpy as np
 __all__ = [
     "BFLOAT", "BOOL", "CHAR", "COMPLEX", "DOUBLE", "FLOAT", "HALF", "INT", "LONG", "SCALARS", "SHORT", "UCHAR", "UINT",
     "ULONG", "USHORT", "VOID", "ArrayType", "FunctionType", "PointerType", "ScalarType", "StructType", "Type",
-    "VectorType", "array_of", "common", "from_dtype", "pointer_to", "promoted", "scalar_leaves", "size_of", "vector_of",
+    "VectorType", "alignment", "array_of", "common", "dtype_named", "from_dtype", "pointer_to", "promoted",
+    "scalar_leaves", "size_of", "vector_of",
 ]  # fmt: skip
 
 
@@ -177,6 +178,11 @@ def common(a: ScalarType, b: ScalarType) -> ScalarType:
     if a.rank != b.rank:
         return a if a.rank > b.rank else b
     return a if a.kind == "u" else b
+
+
+def dtype_named(label: str) -> np.dtype:
+    """NumPy's dtype of a name of MLX's."""
+    return BFLOAT.dtype if label == "bfloat16" else np.dtype(label)
 
 
 def size_of(of: Type) -> int:

@@ -13,3 +13,9 @@ MOST_UNROLLED = 256
 
 MOST_TRIED = 16
 """How many steps of a loop are walked in the hope that they are few, if its length is not known beforehand."""
+
+MOST_KERNELS = 1 << 9
+"""How many kernels are kept that have been parsed."""
+
+LINE_SECONDS, THREAD_SECONDS = 1e-4, 4e-9
+"""What a line of a kernel takes in NumPy: something for walking it, and something for each thread."""
