@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from .cases import Case
 from .kernels import by_oracle, needs_oracle
 
 pytestmark = needs_oracle
@@ -12,17 +13,14 @@ X = np.linspace(-2, 2, 100, dtype=np.float32)
 
 
 def one(source, *inputs, dtype="float32", size=100, **options):
-    return by_oracle(
-        source, inputs, [((size,), dtype)], **{"grid": (size, 1, 1), "threadgroup": (64, 1, 1), **options}
-    )[0]
+    plain = {"grid": (size, 1, 1), "threadgroup": (64, 1, 1), "outputs": (((size,), dtype),)}
+    return by_oracle(Case(source, inputs, **{**plain, **options}))[0]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_halves_are_rounded_after_each_operation(dtype):
     x, y = X.astype(dtype), X[::-1].astype(dtype)
-    got = one(
-        "uint i = thread_position_in_grid.x; y[i] = x0[i] * x1[i] + x0[i] / 3;", x, y, dtype=np.dtype(dtype).name
-    )
+    got = one("uint i = thread_position_in_grid.x; y[i] = x0[i] * x1[i] + x0[i] / 3;", x, y, dtype=np.dtype(dtype).name)
     assert got.dtype == dtype
     np.testing.assert_array_equal(got, x * y + x / dtype(3))
 
