@@ -60,6 +60,9 @@ class Case(NamedTuple):
     options: tuple[tuple[str, Any], ...] = ()
     tol: float = 0.0
 
+    def __repr__(self) -> str:
+        return f"Case of group {self.threadgroup}, init_value {self.init_value}: {self.source}"
+
 
 def case(
     source, inputs="", out="float32", *, size=SIZE, grid=None, group=32, header="", template=(), init=None, tol=0.0,
