@@ -105,7 +105,7 @@ class Carry:
     # A step
 
     def _discover(self) -> None:
-        for cell, (old, new) in self._walked(jnp.int32(0)).items():
+        for cell, (old, new) in self._walked(np.int32(0)).items():
             if cell not in self.forms:
                 self._include(cell, old if old is not None else self._empty(new))
             self._join(cell, new)
@@ -258,21 +258,21 @@ class Carry:
     def _packed(self, cell: Any, value: Any) -> Any:
         form = self.forms[cell]
         if form is None:
-            return jnp.asarray(value)
+            return self.walk.space.asarray(value)
         if isinstance(form.like, Stack):
             value = self.walk.as_stack(value)
         return tuple([self._pack(leaf, part) for leaf, part in zip(leaves(value), form.parts, strict=True)])
 
     def _pack(self, leaf: Any, form: Leaf) -> Any:
         if form.type is None:
-            return jnp.broadcast_to(jnp.asarray(leaf), form.shape)
+            return jnp.broadcast_to(self.walk.space.asarray(leaf), form.shape)
         if form.coefs:
             base = leaf.base
             if isinstance(base, int):
                 base = leaf.type.dtype.type(leaf.type.wrap(base))
         else:
             base = self.walk.n.array(leaf)
-        return jnp.broadcast_to(jnp.asarray(base, form.type.dtype), form.shape)
+        return jnp.broadcast_to(self.walk.space.asarray(base, form.type.dtype), form.shape)
 
     def _unpacked(self, cell: Any, value: Any) -> Any:
         form = self.forms[cell]
