@@ -196,7 +196,16 @@ class JaxSpace(Space):
         return jnp.asarray(x, dtype)
 
     def where(self, mask: Any, a: Any, b: Any) -> Any:
-        return jnp.where(mask, a, b)
+        shape = np.broadcast_shapes(np.shape(mask), np.shape(a), np.shape(b))
+        mask, a, b = (self.broadcast(x, shape) for x in (mask, a, b))
+        return lax.select(mask, a, b)
+
+    def broadcast(self, x: Any, shape: Sequence[int]) -> Any:
+        if np.shape(x) == tuple(shape):
+            return self.asarray(x)
+        if np.ndim(x) == 0:
+            return lax.full(shape, x) if isinstance(x, np.generic) else lax.broadcast(x, shape)
+        return jnp.broadcast_to(x, tuple(shape))
 
     def cast(self, x: Any, dtype: np.dtype) -> Any:
         return x if x.dtype == dtype else self.asarray(x, dtype)
@@ -261,7 +270,7 @@ class JaxSpace(Space):
         return lax.dynamic_update_slice_in_dim(x, part, where, axis=x.ndim - 1)
 
     def guard(self, mask: Any, value: Any) -> Any:
-        return jnp.where(mask, value, lax.stop_gradient(value))
+        return self.where(mask, value, lax.stop_gradient(value))
 
 
 def _index(index: Any, length: int) -> Any:

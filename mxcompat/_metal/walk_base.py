@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from .errors import Place as TextPlace
 from .errors import Problem
 from .memory import Memory, Traffic, as_index
@@ -275,7 +277,7 @@ class WalkBase:
         where = self.space.asarray(where)
         if self.space.traced and where.size == 1:
             return wide.at[where.reshape(())].set(value, mode="drop", wrap_negative_indices=False)
-        here = xp.arange(count).reshape(count, *[1] * len(shape)) == where[None]
+        here = xp.arange(count, dtype=np.int32).reshape(count, *[1] * len(shape)) == where[None]
         return self.space.where(here, value[None], wide)
 
     def vector_update(self, whole: Vector, index: Scalar, value: Value) -> Vector:
