@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from mxcompat._graph import policy
 
-__all__ = ["Axes", "Region", "Resplit", "regions"]
+__all__ = ["Axes", "Region", "Resplit", "lane_splits", "regions"]
 
 
 class Resplit(Exception):
@@ -57,7 +58,7 @@ class Axis(NamedTuple):
 
 
 class Axes:
-    """The axes of a region.
+    """The axes of a region. The last ones, from `first_lane` on, are those of the lanes of a SIMD group.
 
     Args:
         coordinates: names and extents, from the outermost to the innermost; names of groups begin with "g".
@@ -66,16 +67,24 @@ class Axes:
 
     def __init__(self, coordinates: Sequence[tuple[str, int]], splits: dict[str, tuple[int, ...]]) -> None:
         axes: list[Axis] = []
-        for role, extent in coordinates:
+        numbers: list[int] = []
+        threads = 1
+        for role, extent in reversed(coordinates):
             factors = splits.get(role, (extent,))
             stride = 1
-            found: list[Axis] = []
             for n in reversed(factors):
                 if n > 1:
-                    found.append(Axis(role, n, stride))
+                    axes.append(Axis(role, n, stride))
+                    numbers.append(stride * threads)
                 stride *= n
-            axes.extend(reversed(found))
+            threads *= extent if role.startswith("t") else 1
+        within = [
+            a.role.startswith("t") and (threads <= 32 or k * a.extent <= 32) for a, k in zip(axes, numbers, strict=True)
+        ]
+        axes.reverse()
         self.axes = tuple(axes)
+        self.first_lane = len(axes) - sum(within)
+        self.lanes = prod([a.extent for a in axes[self.first_lane :]])
         self.extents = tuple([a.extent for a in axes])
         self.rank = len(axes)
         self.batch = sum(a.role.startswith("g") for a in axes)
@@ -95,3 +104,18 @@ class Axes:
             role = self.axes[axis].role
             position = [k for k, a in enumerate(self.axes) if a.role == role].index(axis)
             raise Resplit(role, position, factor)
+
+
+def lane_splits(size: Sequence[int]) -> dict[str, tuple[int, ...]] | None:
+    """The splits of a group's axes that make 32 lanes of the last ones; None if there are none, and no more than 32
+    threads need none."""
+    if prod(size) <= 32:
+        return {}
+    rest = 32
+    for role, n in zip(("tx", "ty", "tz"), size, strict=True):
+        if n % rest == 0:
+            return {role: (n // rest, rest)} if n > rest else {}
+        if rest % n:
+            return None
+        rest //= n
+    return None

@@ -105,7 +105,7 @@ class Carry:
     # A step
 
     def _discover(self) -> None:
-        for cell, (old, new) in self._walked(jnp.int32(0)).items():
+        for cell, (old, new) in self._walked(np.int32(0)).items():
             if cell not in self.forms:
                 self._include(cell, old if old is not None else self._empty(new))
             self._join(cell, new)
@@ -190,16 +190,16 @@ class Carry:
             return False
         like = form.like
         if isinstance(new, (Array, Stack)) and type(like) is not type(new) and not isinstance(like, Stack):
-            self.forms[cell] = form = Form(
-                self.walk.as_stack(like), tuple([self._leaf(x) for x in leaves(self.walk.as_stack(like))])
-            )
-            self.old[cell] = form.like
+            self.forms[cell] = self._stack_form(like)
             self._join(cell, new)
             return True
         if isinstance(like, Stack):
-            new = self.walk.as_stack(new)
-        self._check(like, new)
-        found = [self._leaf(leaf) for leaf in leaves(new)]
+            found = (
+                list(self._stack_form(new).parts) if isinstance(new, Array) else [self._leaf(x) for x in leaves(new)]
+            )
+        else:
+            self._check(like, new)
+            found = [self._leaf(leaf) for leaf in leaves(new)]
         if len(found) != len(form.parts):
             raise Problem("a variable changes its type in a loop")
         joined = tuple([self._union(a, b) for a, b in zip(form.parts, found, strict=True)])
@@ -217,6 +217,15 @@ class Carry:
         self.tries += narrower
         self.forms[cell] = Form(like, joined)
         return True
+
+    def _stack_form(self, like: Any) -> Form:
+        """The form of a local array as a stack."""
+        rows = [[self._leaf(leaf) for leaf in leaves(part)] for part in like.parts]
+        parts = []
+        for column in zip(*rows, strict=True):
+            shapes = [self._full(leaf) or (1,) * self.walk.axes.rank for leaf in column]
+            parts.append(Leaf(None, (), (len(rows), *np.broadcast_shapes(*shapes)), None, None))
+        return Form(Stack(like.type.element, len(rows), (None,) * len(parts)), tuple(parts))
 
     tries = 0
 
@@ -258,21 +267,21 @@ class Carry:
     def _packed(self, cell: Any, value: Any) -> Any:
         form = self.forms[cell]
         if form is None:
-            return jnp.asarray(value)
+            return self.walk.space.asarray(value)
         if isinstance(form.like, Stack):
             value = self.walk.as_stack(value)
         return tuple([self._pack(leaf, part) for leaf, part in zip(leaves(value), form.parts, strict=True)])
 
     def _pack(self, leaf: Any, form: Leaf) -> Any:
         if form.type is None:
-            return jnp.broadcast_to(jnp.asarray(leaf), form.shape)
+            return jnp.broadcast_to(self.walk.space.asarray(leaf), form.shape)
         if form.coefs:
             base = leaf.base
             if isinstance(base, int):
                 base = leaf.type.dtype.type(leaf.type.wrap(base))
         else:
             base = self.walk.n.array(leaf)
-        return jnp.broadcast_to(jnp.asarray(base, form.type.dtype), form.shape)
+        return jnp.broadcast_to(self.walk.space.asarray(base, form.type.dtype), form.shape)
 
     def _unpacked(self, cell: Any, value: Any) -> Any:
         form = self.forms[cell]

@@ -402,7 +402,7 @@ class DeclarationWalk(ExpressionWalk):
     def _bits(self, leaf: Scalar, new: ScalarType) -> Scalar:
         if leaf.type.kind in "ui" and new.kind in "ui":
             return self.n.convert(leaf, new)
-        return self.n.make(new, self.space.bitcast(self.space.xp.asarray(self.n.array(leaf)), new.dtype)[()])
+        return self.n.make(new, self.space.bitcast(self.space.asarray(self.n.array(leaf)), new.dtype)[()])
 
     def _halves(self, leaf: Scalar, new: ScalarType) -> list[Scalar]:
         wide = self._bits(leaf, SCALARS[_UNSIGNED[leaf.type.bits]])

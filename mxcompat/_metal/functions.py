@@ -14,7 +14,7 @@ from .errors import Problem
 from .types import BOOL, FLOAT, ScalarType, common, promoted, vector_of
 from .values import Scalar, Struct, Value, Vector, static
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "extreme", "spread"]
 
 FUNCTIONS: dict[str, Callable[[Any, list[Value]], Value]] = {}
 """Functions of values, by name."""
@@ -22,7 +22,7 @@ FUNCTIONS: dict[str, Callable[[Any, list[Value]], Value]] = {}
 Rule = Callable[..., Any]
 
 
-def _spread(walk: Any, values: list[Value], each: Callable[..., Scalar]) -> Value:
+def spread(walk: Any, values: list[Value], each: Callable[..., Scalar]) -> Value:
     """A function of scalars, of vectors component by component."""
     vectors = [v for v in values if isinstance(v, Vector)]
     if not vectors:
@@ -61,7 +61,7 @@ def _floats(name: str, rule: Rule, *others: str) -> None:
             found = rule(walk.space.xp, *arrays)
             return walk.n.convert(walk.n.make(wide, found), kind)
 
-        return _spread(walk, values, each)
+        return spread(walk, values, each)
 
     for one in (name, *others):
         FUNCTIONS[one] = function
@@ -141,13 +141,13 @@ def _numbers(name: str, rule: Callable[..., Scalar], *others: str) -> None:
             kind = kind if len({x.type for x in xs}) == 1 and kind is not BOOL else promoted(kind)
             return rule(walk.n, kind, walk.space.xp, *[walk.n.convert(x, kind) for x in xs])
 
-        return _spread(walk, values, each)
+        return spread(walk, values, each)
 
     for one in (name, *others):
         FUNCTIONS[one] = function
 
 
-def _extreme(op: str) -> Callable[..., Scalar]:
+def extreme(op: str) -> Callable[..., Scalar]:
     def rule(n: Any, kind: ScalarType, xp: Any, x: Scalar, y: Scalar) -> Scalar:
         choose = min if op == "<" else max
         if kind.kind == "f":
@@ -182,7 +182,7 @@ def _sign(n: Any, kind: ScalarType, xp: Any, x: Scalar) -> Scalar:
 
 
 def _clamp(n: Any, kind: ScalarType, xp: Any, x: Scalar, low: Scalar, high: Scalar) -> Scalar:
-    return _extreme("<")(n, kind, xp, _extreme(">")(n, kind, xp, x, low), high)
+    return extreme("<")(n, kind, xp, extreme(">")(n, kind, xp, x, low), high)
 
 
 def _multiply_add(n: Any, kind: ScalarType, xp: Any, x: Scalar, y: Scalar, z: Scalar) -> Scalar:
@@ -190,12 +190,12 @@ def _multiply_add(n: Any, kind: ScalarType, xp: Any, x: Scalar, y: Scalar, z: Sc
 
 
 def _absolute_difference(n: Any, kind: ScalarType, xp: Any, x: Scalar, y: Scalar) -> Scalar:
-    larger, smaller = _extreme(">")(n, kind, xp, x, y), _extreme("<")(n, kind, xp, x, y)
+    larger, smaller = extreme(">")(n, kind, xp, x, y), extreme("<")(n, kind, xp, x, y)
     return n.same_type("-", larger, smaller)
 
 
-_numbers("min", _extreme("<"))
-_numbers("max", _extreme(">"))
+_numbers("min", extreme("<"))
+_numbers("max", extreme(">"))
 _numbers("abs", _absolute)
 _numbers("sign", _sign)
 _numbers("clamp", _clamp)
@@ -203,10 +203,10 @@ _numbers("mad", _multiply_add)
 _numbers("mad24", _multiply_add)
 _numbers("mul24", lambda n, kind, xp, x, y: n.same_type("*", x, y))
 _numbers("absdiff", _absolute_difference)
-_numbers("max3", lambda n, k, xp, x, y, z: _extreme(">")(n, k, xp, _extreme(">")(n, k, xp, x, y), z), "fmax3")
-_numbers("min3", lambda n, k, xp, x, y, z: _extreme("<")(n, k, xp, _extreme("<")(n, k, xp, x, y), z), "fmin3")
-_numbers("median3", lambda n, k, xp, x, y, z: _extreme(">")(n, k, xp, _extreme("<")(n, k, xp, x, y), _extreme("<")(
-    n, k, xp, _extreme(">")(n, k, xp, x, y), z)))  # fmt: skip
+_numbers("max3", lambda n, k, xp, x, y, z: extreme(">")(n, k, xp, extreme(">")(n, k, xp, x, y), z), "fmax3")
+_numbers("min3", lambda n, k, xp, x, y, z: extreme("<")(n, k, xp, extreme("<")(n, k, xp, x, y), z), "fmin3")
+_numbers("median3", lambda n, k, xp, x, y, z: extreme(">")(n, k, xp, extreme("<")(n, k, xp, x, y), extreme("<")(
+    n, k, xp, extreme(">")(n, k, xp, x, y), z)))  # fmt: skip
 
 
 def _test(name: str, rule: Rule) -> None:
@@ -218,7 +218,7 @@ def _test(name: str, rule: Rule) -> None:
             wide = walk.n.array(walk.n.convert(x, FLOAT) if x.type.bits == 16 else x)
             return walk.n.make(BOOL, rule(walk.space.xp, wide))
 
-        return _spread(walk, values, each)
+        return spread(walk, values, each)
 
     FUNCTIONS[name] = function
 

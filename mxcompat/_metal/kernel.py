@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .axes import Axes, Region, Resplit, regions
+from .axes import Axes, Region, Resplit, lane_splits, regions
 from .errors import KernelError, Place, Problem
 from .lexer import Token
 from .names import bind
@@ -34,6 +34,9 @@ _OF_GROUPS = (
 )  # fmt: skip
 
 
+_OF_LANES = ("simd", "quad", "shfl", "_sync", "lane", "warp")
+
+
 class Kernel:
     """A kernel that has been parsed."""
 
@@ -41,6 +44,7 @@ class Kernel:
         self.source, self.header, self.signature = source, header, signature
         self.forms: dict[Any, Any] = {}
         self.together = any(word in source or word in header for word in _OF_GROUPS)
+        self.lanes = any(word in source or word in header for word in _OF_LANES)
         try:
             self._parse()
         except Problem as problem:
@@ -101,33 +105,36 @@ class Kernel:
     def _region(
         self, space: Space, region: Region, inputs: list[Any], outputs: list[Any], grid: Any, group: Any
     ) -> list[Any]:
-        splits: dict[str, tuple[int, ...]] = {}
+        coordinates, splits = self._coordinates(region)
         while True:
-            axes = self._axes(region, splits)
+            axes = Axes(coordinates, splits)
             walk = Walk(space, Numbers(space, axes), self)
             try:
                 memories = bind(walk, self, region, grid, group, inputs, outputs)
                 walk.start()
                 return [m.data for m in memories]
             except Resplit as wanted:
-                splits = _split(splits, wanted, dict(self._coordinates(region)))
+                splits = _split(splits, wanted, dict(coordinates))
             except Problem as problem:
                 raise self.error(problem, walk.place_now) from problem
 
-    def _coordinates(self, region: Region) -> list[tuple[str, int]]:
+    def _coordinates(self, region: Region) -> tuple[list[tuple[str, int]], dict[str, tuple[int, ...]]]:
+        """Names and extents of the coordinates of threads, and how they are split at first."""
         x, y, z = region.size
         if not self.together:
-            return [("z", z), ("y", y), ("x", x)]
+            return [("z", z), ("y", y), ("x", x)], {}
         a, b, c = region.groups
-        return [("gz", c), ("gy", b), ("gx", a), ("tz", z), ("ty", y), ("tx", x)]
-
-    def _axes(self, region: Region, splits: dict[str, tuple[int, ...]]) -> Axes:
-        return Axes(self._coordinates(region), splits)
+        groups = [("gz", c), ("gy", b), ("gx", a)]
+        splits = lane_splits(region.size) if self.lanes else {}
+        if splits is None:  # the lanes do not follow the axes: the threads of a group get one axis
+            count = -(-x * y * z // 32)
+            return [*groups, ("tl", count * 32)], {"tl": (count, 32)}
+        return [*groups, ("tz", z), ("ty", y), ("tx", x)], splits
 
     def _flat(self, space: Space, x: Any, of: Input) -> Any:
         if of.is_reference and of.dtype != "complex64":
             return x if isinstance(x, np.generic) else x.reshape(())[()] if not space.traced else x.reshape(())
-        x = space.xp.asarray(x).reshape(-1)
+        x = space.asarray(x).reshape(-1)
         return _pairs(space, x) if of.dtype == "complex64" else x
 
     def _empty(self, space: Space, of: Output, value: float | None) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from mxcompat._graph import policy
 from mxcompat._jax import lax
 
@@ -190,7 +192,7 @@ class LoopWalk(CallWalk):
                 going = self.space.xp.any(carry[0][0])
                 return lax.cond(going, lambda c: step(k, c), lambda c: c, carry)
 
-            return lax.fori_loop(self.space.xp.int32(0), self.space.xp.int32(trips.count), one, carry)
+            return lax.fori_loop(np.int32(0), np.int32(trips.count), one, carry)
 
         old = variable.value
         try:

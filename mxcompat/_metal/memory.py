@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .numbers import Numbers
-from .types import INT, LONG, ScalarType
+from .types import BOOL, INT, LONG, ScalarType
 from .values import Scalar
 
 __all__ = ["Memory", "Traffic", "as_index"]
@@ -47,6 +47,37 @@ def as_index(n: Numbers, a: Scalar) -> Scalar:
     return n.convert(a, INT)
 
 
+_JOIN = {
+    "add": lambda xp, a, b: a + b, "min": lambda xp, a, b: xp.fmin(a, b), "max": lambda xp, a, b: xp.fmax(a, b),
+    "and": lambda xp, a, b: a & b, "or": lambda xp, a, b: a | b, "xor": lambda xp, a, b: a ^ b,
+}  # fmt: skip
+
+
+def _neutral(type: ScalarType, op: str) -> Any:
+    if op in ("add", "or", "xor"):
+        return type.dtype.type(0)
+    if op == "and":
+        return type.dtype.type(type.wrap(-1))
+    if type.kind == "f":
+        return type.dtype.type(np.inf if op == "min" else -np.inf)
+    return type.dtype.type(type.high if op == "min" else type.low)
+
+
+def _reduced(xp: Any, array: Any, axes: tuple[int, ...], op: str, dtype: Any) -> Any:
+    if op in ("add", "min", "max"):
+        if op == "add":
+            return xp.sum(array, axes, dtype=dtype, keepdims=True)
+        return (xp.min if op == "min" else xp.max)(array, axis=axes, keepdims=True)
+    for axis in axes:
+        while array.shape[axis] > 1:
+            size = array.shape[axis]
+            cut = [tuple([slice(a, b) if k == axis else slice(None) for k in range(array.ndim)]) for a, b in (
+                (0, size // 2), (size // 2, size // 2 * 2), (size // 2 * 2, size))]  # fmt: skip
+            joined = _JOIN[op](xp, array[cut[0]], array[cut[1]])
+            array = joined if size % 2 == 0 else xp.concatenate([joined, array[cut[2]]], axis)
+    return array
+
+
 class Traffic:
     """Reads and writes."""
 
@@ -63,18 +94,18 @@ class Traffic:
             return data[i] if 0 <= i < data.shape[-1] else type.dtype.type(0)
         found = self._slice(data, index, memory.batch)
         if found is None:
-            found = self.space.gather(*self._flat(data, index, memory.batch))
+            found = self.space.gather(*self.flat(data, index, memory.batch))
         if self.space.traced or found.ndim == 0:
             return found
         return found if found.base is None else found.copy()
 
-    def _flat(self, data: Any, index: Scalar, batch: int) -> tuple[Any, Any]:
+    def flat(self, data: Any, index: Scalar, batch: int) -> tuple[Any, Any]:
         """Flat data and the flat index."""
         array = self.n.array(index)
         if not batch:
             return data, array
         count = data.shape[-1]
-        array = self.space.xp.asarray(array)
+        array = self.space.asarray(array)
         dtype = array.dtype
         groups: Any = dtype.type(0)
         for axis in range(batch):
@@ -173,7 +204,7 @@ class Traffic:
     def write(
         self, memory: Memory, type: ScalarType, index: Scalar, value: Any, mask: Scalar, kind: str = "set"
     ) -> None:
-        """Write, or combine in the way of an atomic, the values of the threads in a mask."""
+        """Write the values of the threads in a mask, or combine them with those there (see `combine`)."""
         if mask.static and not mask.base:
             return
         data = memory.data
@@ -181,7 +212,7 @@ class Traffic:
         if not self.space.traced and not memory.owned:
             data, memory.owned = np.array(data), True
         seen = self.space.recast(data, type.dtype)
-        value = self.space.xp.asarray(value)
+        value = self.space.asarray(value)
         found = self._place(seen, index, value, mask, kind, memory.batch) if kind == "set" else None
         if found is None:
             found = self._scattered(seen, index, value, mask, kind, memory.batch)
@@ -193,12 +224,39 @@ class Traffic:
             found = back
         memory.data = found
 
+    def combine(self, memory: Memory, type: ScalarType, index: Scalar, value: Scalar, mask: Scalar, op: str) -> None:
+        """Combine the values of the threads in a mask with those in memory, each once.
+
+        Args:
+            op: "add", "min", "max", "and", "or" or "xor".
+        """
+        if mask.static and not mask.base:
+            return
+        xp, dtype = self.space.xp, type.dtype
+        array = self.space.asarray(self.n.array(value), dtype)
+        shape = getattr(index.base, "shape", ()) or (1,) * self.axes.rank
+        followed = {axis for axis, _ in index.coefs} | {k for k, n in enumerate(shape) if n > 1}
+        followed |= set(range(memory.batch))
+        wanted = [1 if axis in followed else n for axis, n in enumerate(self.axes.extents)]
+        if not mask.static:
+            array = self.space.where(mask.base, array, _neutral(type, op))
+        rest = tuple([axis for axis in range(self.axes.rank) if axis not in followed])
+        if rest:
+            array = array.reshape((1,) * (self.axes.rank - array.ndim) + array.shape)
+            array = self.space.broadcast(array, np.broadcast_shapes(array.shape, wanted))
+            array = _reduced(xp, array, rest, op, dtype)
+        known = self._range(index, memory.batch)
+        whole = Scalar(BOOL, True, (), 1, 1)
+        if known is not None and known[2] >= 0 and known[3] < self.space.recast(memory.data, dtype).shape[-1]:
+            old = self.read(memory, type, index)
+            self.write(memory, type, index, _JOIN[op](xp, old, array).astype(dtype), whole)
+            return
+        self.write(memory, type, index, array, whole, op)
+
     def _scattered(self, data: Any, index: Scalar, value: Any, mask: Scalar, kind: str, batch: int) -> Any:
-        flat, array = self._flat(data, index, batch)
-        array = self.space.xp.asarray(array)
+        flat, array = self.flat(data, index, batch)
+        array = self.space.asarray(array)
         shape = np.broadcast_shapes(np.shape(array), np.shape(value), np.shape(mask.base))
-        if kind != "set":  # every thread of the mask counts
-            shape = self.axes.extents
         array = self.space.broadcast(array, shape)
         if not mask.static:
             array = self.space.where(mask.base, array, array.dtype.type(-1))

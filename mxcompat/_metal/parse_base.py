@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -10,7 +11,7 @@ from .errors import Place, Problem
 from .lexer import Token
 from .syntax import Expression, TypeName
 
-__all__ = ["BUILTIN_TEMPLATES", "BUILTIN_TYPES", "QUALIFIERS", "UNSUPPORTED_TYPES", "ParserBase"]
+__all__ = ["BUILTIN_TEMPLATES", "BUILTIN_TYPES", "QUALIFIERS", "ParserBase"]
 
 _SCALARS = (
     "bool", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bfloat", "float", "double",
@@ -31,10 +32,11 @@ BUILTIN_TEMPLATES: set[str] = {
     "remove_reference_t", "make_unsigned_t", "make_signed_t", "decay_t",
 }  # fmt: skip
 
-UNSUPPORTED_TYPES: tuple[str, ...] = (
-    "simdgroup_", "texture", "sampler", "depth", "imageblock", "acceleration_structure", "visible_function_table",
-    "tensor", "cooperative_tensor",
-)  # fmt: skip
+UNSUPPORTED = re.compile(
+    r"simdgroup_matrix|(simdgroup_(float|half|bfloat)|float|half)[2348]x[2348]|(texture|depth)(1d|2d|3d|cube|_buffer).*|sampler"
+    "|imageblock|visible_function_table|intersector|tensor|.*_acceleration_structure"
+)
+"""Types outside of the supported language."""
 
 QUALIFIERS: set[str] = {
     "const", "constexpr", "constant", "device", "threadgroup", "thread", "static", "inline", "volatile", "extern",
@@ -115,7 +117,7 @@ class ParserBase:
     def is_type(self, name: str) -> bool:
         if any(name in scope for scope in reversed(self.types)) or name in BUILTIN_TYPES or name in BUILTIN_TEMPLATES:
             return True
-        return name.startswith(UNSUPPORTED_TYPES) and name[-1:].isalnum() and not name.endswith("barrier")
+        return UNSUPPORTED.fullmatch(name) is not None
 
     def is_template(self, name: str) -> bool:
         return any(name in scope for scope in reversed(self.templates)) or name in BUILTIN_TEMPLATES
@@ -194,6 +196,8 @@ class ParserBase:
 
     def _named(self, at: Place) -> TypeName:
         name = self.name()
+        if UNSUPPORTED.fullmatch(name):
+            self.fail(f"{name} is not in the supported language", at)
         if name in ("unsigned", "signed", "long", "short", "int", "char"):
             name = self._integer(name)
         elif not self.is_type(name):

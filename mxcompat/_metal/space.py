@@ -25,6 +25,9 @@ class Space:
         """The positions along an axis."""
         raise NotImplementedError
 
+    def asarray(self, x: Any, dtype: Any = None) -> Any:
+        raise NotImplementedError
+
     def where(self, mask: Any, a: Any, b: Any) -> Any:
         raise NotImplementedError
 
@@ -92,6 +95,9 @@ class NumpySpace(Space):
         shape = [1] * rank
         shape[axis] = extent
         return np.arange(extent).astype(dtype).reshape(shape)
+
+    def asarray(self, x: Any, dtype: Any = None) -> Any:
+        return np.asarray(x, dtype)
 
     def where(self, mask: Any, a: Any, b: Any) -> Any:
         return np.where(mask, a, b)
@@ -184,11 +190,25 @@ class JaxSpace(Space):
         shape[axis] = extent
         return lax.broadcasted_iota(dtype, shape, axis)
 
+    def asarray(self, x: Any, dtype: Any = None) -> Any:
+        if isinstance(x, (np.generic, np.ndarray)) and x.ndim == 0:  # a traced constant, not an array that is captured
+            return lax.full((), np.asarray(x, dtype)[()])
+        return jnp.asarray(x, dtype)
+
     def where(self, mask: Any, a: Any, b: Any) -> Any:
-        return jnp.where(mask, a, b)
+        shape = np.broadcast_shapes(np.shape(mask), np.shape(a), np.shape(b))
+        mask, a, b = (self.broadcast(x, shape) for x in (mask, a, b))
+        return lax.select(mask, a, b)
+
+    def broadcast(self, x: Any, shape: Sequence[int]) -> Any:
+        if np.shape(x) == tuple(shape):
+            return self.asarray(x)
+        if np.ndim(x) == 0:
+            return lax.full(shape, x) if isinstance(x, np.generic) else lax.broadcast(x, shape)
+        return jnp.broadcast_to(x, tuple(shape))
 
     def cast(self, x: Any, dtype: np.dtype) -> Any:
-        return x if x.dtype == dtype else jnp.asarray(x).astype(dtype)
+        return x if x.dtype == dtype else self.asarray(x, dtype)
 
     def divide(self, a: Any, b: Any) -> Any:
         return lax.div(*jnp.broadcast_arrays(a, b))
@@ -200,7 +220,7 @@ class JaxSpace(Space):
         return jnp.right_shift(a, b)
 
     def bitcast(self, x: Any, dtype: np.dtype) -> Any:
-        return lax.bitcast_convert_type(jnp.asarray(x), dtype)
+        return lax.bitcast_convert_type(self.asarray(x), dtype)
 
     def recast(self, flat: Any, dtype: np.dtype) -> Any:
         if flat.dtype == dtype:
@@ -250,7 +270,7 @@ class JaxSpace(Space):
         return lax.dynamic_update_slice_in_dim(x, part, where, axis=x.ndim - 1)
 
     def guard(self, mask: Any, value: Any) -> Any:
-        return jnp.where(mask, value, lax.stop_gradient(value))
+        return self.where(mask, value, lax.stop_gradient(value))
 
 
 def _index(index: Any, length: int) -> Any:

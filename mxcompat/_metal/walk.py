@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import bits as _bits  # noqa: F401  its functions are in the table
+from .atomics import ATOMICS
 from .axes import Region
 from .errors import Problem
 from .functions import FUNCTIONS
@@ -11,6 +13,7 @@ from .loops import LoopWalk
 from .masks import Frame
 from .memory import Memory
 from .numbers import Numbers
+from .simd import SIMD
 from .space import Space
 from .syntax import Call, Declarator, Name
 from .types import UINT, VOID, ScalarType, Type
@@ -79,22 +82,38 @@ class Walk(LoopWalk):
 
     def threads(self, region: Region) -> Threads:
         n, axes = self.n, self.axes
-        position, index = [], static(UINT, 0)
-        stride = 1
-        for k, role in enumerate(("tx", "ty", "tz")):
-            coefs = axes.coefs(role)
-            one = Scalar(UINT, 0, coefs, 0, region.size[k] - 1) if coefs else static(UINT, 0)
-            position.append(one)
-            index = n.same_type("+", index, n.same_type("*", one, static(UINT, stride)))
-            stride *= region.size[k]
+        sizes = [static(UINT, s) for s in region.size]
+        flat = axes.coefs("tl")
+        if flat:
+            index = Scalar(UINT, 0, flat, 0, sum(c * (axes.extents[axis] - 1) for axis, c in flat))
+            rest = n.same_type("/", index, sizes[0])
+            position = [n.same_type("%", index, sizes[0]), n.same_type("%", rest, sizes[1])]
+            position.append(n.same_type("/", rest, sizes[1]))
+            total = region.size[0] * region.size[1] * region.size[2]
+            self.mask = n.compare("<", index, static(UINT, total))
+        else:
+            position, index, stride = [], static(UINT, 0), 1
+            for k, role in enumerate(("tx", "ty", "tz")):
+                coefs = axes.coefs(role)
+                one = Scalar(UINT, 0, coefs, 0, region.size[k] - 1) if coefs else static(UINT, 0)
+                position.append(one)
+                index = n.same_type("+", index, n.same_type("*", one, static(UINT, stride)))
+                stride *= region.size[k]
         width = static(UINT, 32)
-        return Threads(position, index, n.same_type("%", index, width), n.same_type("/", index, width))
+        if not self.kernel.lanes:
+            axes.may_split = False
+        lane, simdgroup = n.same_type("%", index, width), n.same_type("/", index, width)
+        axes.may_split = True
+        return Threads(position, index, lane, simdgroup)
 
     def builtin(self, function: Name, expression: Call, used: bool) -> Value:
         name = function.id
         if name in _BARRIERS or name in _IGNORED:
             return NoValue(VOID)
-        rule = FUNCTIONS.get(name)
+        atomic = ATOMICS.get(name)
+        if atomic is not None:
+            return atomic(self, expression, used)
+        rule = FUNCTIONS.get(name) or SIMD.get(name)
         if rule is not None:
             values = [self.value(a) for a in expression.arguments]
             self.place_now = expression.at

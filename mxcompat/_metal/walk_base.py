@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from .errors import Place as TextPlace
 from .errors import Problem
 from .memory import Memory, Traffic, as_index
@@ -198,7 +200,7 @@ class WalkBase:
             raise Problem("an array of pointers is indexed by what is not known")
         arrays = []
         for k, kind in enumerate(kinds):
-            parts = [self.space.xp.asarray(self.n.array(row[k]), kind.dtype) for row in rows]
+            parts = [self.space.asarray(self.n.array(row[k]), kind.dtype) for row in rows]
             shape = [1] * self.axes.rank
             for part in parts:
                 for axis, size in enumerate(part.shape if part.ndim else ()):
@@ -228,7 +230,7 @@ class WalkBase:
         if index.static:
             i = int(index.base)
             return array[i] if 0 <= i < count else xp.zeros_like(array[0])
-        where = xp.asarray(self.n.array(index))
+        where = self.space.asarray(self.n.array(index))
         inside = (where >= 0) & (where < count)
         known = index.low is not None and index.high is not None and index.low >= 0 and index.high < count
         safe = where if known else xp.clip(where, 0, count - 1)
@@ -253,7 +255,7 @@ class WalkBase:
 
     def _replaced(self, array: Any, count: int, index: Scalar, value: Any) -> Any:
         xp = self.space.xp
-        value = xp.asarray(value, array.dtype)
+        value = self.space.asarray(value, array.dtype)
         where = self.n.array(index)
         mask = self.mask.base
         shape = list(array.shape[1:])
@@ -272,10 +274,10 @@ class WalkBase:
             made = wide.copy()
             made[i] = value
             return made
-        where = xp.asarray(where)
+        where = self.space.asarray(where)
         if self.space.traced and where.size == 1:
             return wide.at[where.reshape(())].set(value, mode="drop", wrap_negative_indices=False)
-        here = xp.arange(count).reshape(count, *[1] * len(shape)) == where[None]
+        here = xp.arange(count, dtype=np.int32).reshape(count, *[1] * len(shape)) == where[None]
         return self.space.where(here, value[None], wide)
 
     def vector_update(self, whole: Vector, index: Scalar, value: Value) -> Vector:
