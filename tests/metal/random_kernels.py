@@ -214,7 +214,7 @@ class _Writer:
         """Write a place of group memory, and read others': between barriers, by all threads that are left."""
         barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);"
         name = self.pick(*self.of(["int"]), "w")
-        return f"{barrier} s[lid] = {self.integer(1)}; {barrier} {name} = s[{self.pick('(lid + 1)', '(lid * 3 + 5)', '0')} % n];"
+        return f"{barrier} shared[lid] = {self.integer(1)}; {barrier} {name} = shared[{self.pick('(lid + 1)', '(lid * 3 + 5)', '0')} % n];"
 
 
 @st.composite
@@ -235,7 +235,7 @@ def kernels(draw):
         lines.append(f"y{place or ''}[I] = {name};")
     source = (
         "uint I = thread_position_in_grid.x, lid = thread_position_in_threadgroup.x, n = threads_per_threadgroup.x; "
-        "int w = 1; int a[4] = {1, 2, 3, int(I)}; threadgroup int s[64]; s[lid] = k[I]; " + "\n".join(lines)
+        "int w = 1; int a[4] = {1, 2, 3, int(I)}; threadgroup int shared[72]; shared[lid] = k[I]; " + "\n".join(lines)
     )
     letters = [*INTS.values(), *FLOATS.values(), "k"]
     group = draw(st.sampled_from([32, 40, 64, 70, 16]))
