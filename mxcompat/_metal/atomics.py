@@ -145,7 +145,8 @@ def _running(xp: Any, a: Any, join: Any) -> Any:
 
 
 for _kind, _names in {
-    "add": "fetch_add Add", "sub": "fetch_sub Sub", "min": "fetch_min Min", "max": "fetch_max Max", "and": "fetch_and And",
+    "add": "fetch_add Add", "sub": "fetch_sub Sub", "min": "fetch_min Min", "max": "fetch_max Max",
+    "and": "fetch_and And",
     "or": "fetch_or Or", "xor": "fetch_xor Xor", "set": "exchange Exch",
 }.items():  # fmt: skip
     _metal, _cuda = _names.split()

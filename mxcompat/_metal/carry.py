@@ -13,6 +13,7 @@ import numpy as np
 
 from mxcompat._jax import jax, jnp
 
+from .derivatives import forward_only
 from .errors import Problem
 from .memory import Memory
 from .values import Array, Cell, Closure, NoValue, Pointer, Scalar, Stack, Struct, Value, Vector, leaves, rebuild
@@ -50,10 +51,13 @@ class Carry:
         statement: the loop, by which forms are remembered.
         body: walks a step, given its number.
         first: cells that are carried in any case, in front.
+        one_way: what to say where the loop is differentiated in reverse, if it cannot be.
     """
 
-    def __init__(self, walk: Any, statement: Any, body: Callable[[Any], None], first: list[Cell]) -> None:
-        self.walk, self.body, self.first = walk, body, first
+    def __init__(
+        self, walk: Any, statement: Any, body: Callable[[Any], None], first: list[Cell], one_way: str = ""
+    ) -> None:
+        self.walk, self.body, self.first, self.one_way = walk, body, first, one_way
         self.mark = walk.cells
         self.key = (id(statement), self.mark)
         self.old: dict[Any, Any] = {}
@@ -78,7 +82,12 @@ class Carry:
         walk.forms[self.key] = {cell.number: form for cell, form in self.forms.items()}
         for cell, value in zip(self.forms, out, strict=True):
             walk.log(cell, self.old[cell])
+            if self.one_way:
+                value = jax.tree.map(self._marked, value)
             self._set(cell, self._unpacked(cell, value))
+
+    def _marked(self, x: Any) -> Any:
+        return forward_only(x, self.one_way) if jnp.issubdtype(x.dtype, np.floating) else x
 
     def _remembered(self) -> bool:
         known = self.walk.forms.get(self.key)

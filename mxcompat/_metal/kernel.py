@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .axes import Axes, Region, Resplit, lane_splits, regions
+from .check import check
 from .errors import KernelError, Place, Problem
 from .lexer import Token
 from .names import bind
@@ -62,6 +63,7 @@ class Kernel:
             tokens = preprocess(text, part, macros, _condition)
             parser = Parser(tokens, start._replace(part=part), types, templates, spaces)
             parts.append(parser.text())
+        check(parts)
         self.prelude, self.declared, self.body = parts
 
     def error(self, problem: Problem, place: Place | None = None) -> KernelError:

@@ -67,6 +67,8 @@ class _Unknown(Exception):
 class LoopWalk(CallWalk):
     """The walk over loops."""
 
+    kernel: Any
+
     def loop(self, statement: For | While | DoWhile) -> None:
         with self.inner():
             if isinstance(statement, For) and statement.start is not None:
@@ -234,9 +236,17 @@ class LoopWalk(CallWalk):
                 lambda c: self.space.xp.any(c[0][0]), lambda c: step(None, c), carry
             )  # fmt: skip
 
-        Carry(self, statement, body, [active]).run(go)
+        Carry(self, statement, body, [active], self._one_way(statement)).run(go)
         self.depth -= 1
         self._after(statement, whole)
+
+    def _one_way(self, statement: For | While | DoWhile) -> str:
+        at = statement.at
+        return (
+            f"[metal_kernel] {self.kernel.signature.name}: {at.part} line {at.line}: the data tell how often this loop "
+            "runs, so that it has no derivative in reverse mode. Give the kernel one with mx.custom_function, or the loop "
+            "a length that is known."
+        )
 
     # Counting
 

@@ -5,7 +5,7 @@ An index in affine form reads a slice, reshaped, and writes one. Everything else
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -166,24 +166,20 @@ class Traffic:
         """Elements `base + sum(c * i)` of the last axis, over axes in its place. The base is `low` or up to `spread`
         more."""
         space = self.space
-        if not dims:
-            return space.slice(data, base, 1)[..., 0]
-        (c, n), inner = dims[0], dims[1:]
-        if c == 1:
-            return space.slice(data, base, n)
-        span = 1 + sum(d * (m - 1) for d, m in inner)
         lead, width = data.shape[:-1], data.shape[-1]
+        box = _box(width, base, low, spread, dims)
+        if box is not None:
+            whole = data.reshape((*lead, *box.shape))
+            return space.cut(whole, box.starts, box.sizes).reshape((*lead, *[n for _, n in dims]))
+        (c, n), inner = dims[0], dims[1:]
+        span = 1 + sum(d * (m - 1) for d, m in inner)
         row, column = divmod(low, c)
         if column + spread + span <= c:
-            whole = -(-width // c) * c
-            rows = space.pad(data, 0, whole - width).reshape(*lead, whole // c, c)
-            if n != whole // c:
-                rows = rows[..., row : row + n, :]
-            base = base - row * c if isinstance(base, int) else base - base.dtype.type(row * c)
-            return self._view(rows, base, column, spread, inner)
+            rows = space.pad(data, 0, -width % c)
+            rows = rows.reshape((*lead, rows.shape[-1] // c, c))[..., row : row + n, :]
+            return self._view(rows, _minus(base, row * c), column, spread, inner)
         part = space.slice(data, base, c * (n - 1) + span)
-        rows = space.pad(part, 0, c - span).reshape(*lead, n, c)
-        return self._view(rows, 0, 0, 0, inner)
+        return self._view(space.pad(part, 0, c - span).reshape((*lead, n, c)), 0, 0, 0, inner)
 
     def _arranged(self, found: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
         """An array over the axes of groups and those of the view, over all axes of threads, in order."""
@@ -285,12 +281,11 @@ class Traffic:
         if before + after > count:
             return None
         if before + after:
-            padded = self.space.pad(data, before, after)
-            base = base + before
-            return self._updated(padded, base, [(c, n) for c, n, _ in dims], value, chosen)[
-                ..., before : before + count
-            ]
-        return self._updated(data, base, [(c, n) for c, n, _ in dims], value, chosen)
+            data = self.space.pad(data, before, after)
+            base, low, high = base + before, low + before, high + before
+        spread = high - low - sum(c * (n - 1) for c, n, _ in dims)
+        found = self._updated(data, base, low, spread, [(c, n) for c, n, _ in dims], value, chosen)
+        return found[..., before : before + count] if before + after else found
 
     def _by_place(self, value: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
         """Values over the axes of threads, over those of groups and of the view."""
@@ -333,31 +328,72 @@ class Traffic:
                 chosen = self.space.xp.any(chosen, axis=axis, keepdims=True)
         return value, chosen
 
-    def _updated(self, data: Any, base: Any, dims: list[tuple[int, int]], value: Any, chosen: Any) -> Any:
+    def _updated(
+        self, data: Any, base: Any, low: int, spread: int, dims: list[tuple[int, int]], value: Any, chosen: Any
+    ) -> Any:
         """The array with elements `base + sum(c * i)` of the last axis replaced where chosen."""
         space = self.space
-        lead = data.shape[:-1]
-        if not dims:
-            value = value[..., None]
+        lead, width = data.shape[:-1], data.shape[-1]
+        box = _box(width, base, low, spread, dims)
+        if box is not None:
+            whole = data.reshape((*lead, *box.shape))
+            value = value.reshape((*lead, *box.sizes)).astype(data.dtype)
             if chosen is not None:
-                value = space.where(chosen[..., None], value, space.slice(data, base, 1))
-            return space.place(data, value.astype(data.dtype), base)
+                value = space.where(chosen.reshape((*lead, *box.sizes)), value, space.cut(whole, box.starts, box.sizes))
+            return space.put(whole, value, box.starts).reshape(data.shape)
         (c, n), inner = dims[0], dims[1:]
-        total = 1
-        for d, m in reversed(dims):
-            if d != total:
-                break
-            total *= m
-        else:  # no elements in between
-            value = value.reshape(*lead, total)
-            if chosen is not None:
-                value = space.where(chosen.reshape(*lead, total), value, space.slice(data, base, total))
-            return space.place(data, value.astype(data.dtype), base)
         span = 1 + sum(d * (m - 1) for d, m in inner)
         size = c * (n - 1) + span
-        part = space.slice(data, base, size)
-        rows = space.pad(part, 0, c - span).reshape(*lead, n, c)
-        if not space.traced:
-            rows = np.array(rows)
-        rows = self._updated(rows, 0, inner, value, chosen)
-        return space.place(data, rows.reshape(*lead, n * c)[..., :size], base)
+        rows = space.pad(space.slice(data, base, size), 0, c - span).reshape((*lead, n, c))
+        rows = rows if space.traced else np.array(rows)
+        rows = self._updated(rows, 0, 0, 0, inner, value, chosen)
+        return space.put(data, rows.reshape((*lead, n * c))[..., :size], (base,))
+
+
+def _minus(base: Any, by: int) -> Any:
+    return base - by if isinstance(base, int) else base - base.dtype.type(by)
+
+
+class _Box(NamedTuple):
+    """A part of an array of one axis, which is taken as one of several.
+
+    Args:
+        shape: what it is taken as.
+        starts, sizes: where the part begins along each axis, and its extents.
+    """
+
+    shape: tuple[int, ...]
+    starts: tuple[Any, ...]
+    sizes: tuple[int, ...]
+
+
+def _box(width: int, base: Any, low: int, spread: int, dims: list[tuple[int, int]]) -> _Box | None:
+    """Elements `base + sum(c * i)` of an axis as a box; None if they are not one. The base is `low` or up to `spread`
+    more."""
+    total = 1
+    for c, n in reversed(dims):
+        if c != total:
+            break
+        total *= n
+    else:  # no elements in between
+        return _Box((width,), (base,), (total,))
+    shape: list[int] = []
+    starts: list[Any] = []
+    sizes: list[int] = []
+    rest = sum(c * (n - 1) for c, n in dims)
+    for c, n in dims:
+        if c == 1:
+            shape.append(width)
+            starts.append(base)
+            sizes.append(n)
+            return _Box(tuple(shape), tuple(starts), tuple(sizes))
+        rest -= c * (n - 1)
+        row, column = divmod(low, c)
+        if width % c or column + spread + 1 + rest > c:
+            return None
+        shape.append(width // c)
+        starts.append(row)
+        sizes.append(n)
+        base = _minus(base, row * c)
+        width, low = c, column
+    return _Box((*shape, width), (*starts, base), (*sizes, 1))

@@ -67,8 +67,12 @@ class Space:
         """A part of the last axis; the start may be traced."""
         raise NotImplementedError
 
-    def place(self, x: Any, part: Any, start: Any) -> Any:
-        """The array with a part of the last axis replaced."""
+    def cut(self, x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
+        """A part of the last axes."""
+        raise NotImplementedError
+
+    def put(self, x: Any, part: Any, starts: Sequence[Any]) -> Any:
+        """The array with a part of the last axes replaced."""
         raise NotImplementedError
 
     def guard(self, mask: Any, value: Any) -> Any:
@@ -162,8 +166,12 @@ class NumpySpace(Space):
     def slice(self, x: Any, start: Any, size: int) -> Any:
         return x[..., int(start) : int(start) + size]
 
-    def place(self, x: Any, part: Any, start: Any) -> Any:
-        x[..., int(start) : int(start) + part.shape[-1]] = part
+    def cut(self, x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
+        return x[(..., *[slice(int(s), int(s) + n) for s, n in zip(starts, sizes, strict=True)])]
+
+    def put(self, x: Any, part: Any, starts: Sequence[Any]) -> Any:
+        sizes = part.shape[part.ndim - len(starts) :]
+        x[(..., *[slice(int(s), int(s) + n) for s, n in zip(starts, sizes, strict=True)])] = part
         return x
 
 
@@ -262,12 +270,26 @@ class JaxSpace(Space):
             )
         return lax.dynamic_slice_in_dim(x, start.reshape(()), size, axis=x.ndim - 1)
 
-    def place(self, x: Any, part: Any, start: Any) -> Any:
-        if isinstance(start, int) and start == 0 and part.shape[-1] == x.shape[-1]:
-            return jnp.broadcast_to(part, x.shape)
-        part = jnp.broadcast_to(part, (*x.shape[:-1], part.shape[-1]))
-        where = start if isinstance(start, int) else start.reshape(())
-        return lax.dynamic_update_slice_in_dim(x, part, where, axis=x.ndim - 1)
+    def cut(self, x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
+        lead = x.ndim - len(starts)
+        if all(isinstance(s, int) for s in starts):
+            if tuple(sizes) == x.shape[lead:]:
+                return x
+            begin = [0] * lead + list(starts)
+            end = [*x.shape[:lead], *[s + n for s, n in zip(starts, sizes, strict=True)]]
+            return lax.slice(x, begin, end)
+        return lax.dynamic_slice(x, self._starts(lead, starts), (*x.shape[:lead], *sizes))
+
+    def put(self, x: Any, part: Any, starts: Sequence[Any]) -> Any:
+        lead = x.ndim - len(starts)
+        if part.shape == x.shape and all(isinstance(s, int) for s in starts):
+            return part
+        return lax.dynamic_update_slice(x, part, self._starts(lead, starts))
+
+    def _starts(self, lead: int, starts: Sequence[Any]) -> list[Any]:
+        kinds = {s.dtype for s in starts if not isinstance(s, int)}
+        kind = kinds.pop() if kinds else np.dtype(np.int32)
+        return [kind.type(0)] * lead + [kind.type(s) if isinstance(s, int) else s.reshape(()) for s in starts]
 
     def guard(self, mask: Any, value: Any) -> Any:
         return self.where(mask, value, lax.stop_gradient(value))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import bits as _bits  # noqa: F401  its functions are in the table
 from .atomics import ATOMICS
 from .axes import Region
+from .check import BARRIERS, IGNORED
 from .errors import Problem
 from .functions import FUNCTIONS
 from .loops import LoopWalk
@@ -15,6 +16,7 @@ from .memory import Memory
 from .numbers import Numbers
 from .simd import SIMD
 from .space import Space
+from .special import SPECIAL
 from .syntax import Call, Declarator, Name
 from .types import UINT, VOID, ScalarType, Type
 from .values import FALSE, NoValue, Scalar, Value, static
@@ -39,10 +41,6 @@ class Threads(NamedTuple):
     index: Scalar
     lane: Scalar
     simdgroup: Scalar
-
-
-_BARRIERS = ("threadgroup_barrier", "simdgroup_barrier", "__syncthreads", "__syncwarp", "mem_barrier")
-_IGNORED = ("printf", "os_log", "__assume", "__builtin_assume", "assert", "__builtin_expect")
 
 
 class Walk(LoopWalk):
@@ -108,11 +106,14 @@ class Walk(LoopWalk):
 
     def builtin(self, function: Name, expression: Call, used: bool) -> Value:
         name = function.id
-        if name in _BARRIERS or name in _IGNORED:
+        if name in BARRIERS or name in IGNORED:
             return NoValue(VOID)
         atomic = ATOMICS.get(name)
         if atomic is not None:
             return atomic(self, expression, used)
+        special = SPECIAL.get(name)
+        if special is not None:
+            return special(self, expression)
         rule = FUNCTIONS.get(name) or SIMD.get(name)
         if rule is not None:
             values = [self.value(a) for a in expression.arguments]
