@@ -21,7 +21,9 @@ from .syntax import (
     TypeAlias,
     TypeName,
 )  # fmt: skip
-from .types import BOOL, COMPLEX, VOID, ArrayType, PointerType, ScalarType, StructType, Type, VectorType, common
+from .types import (
+    BOOL, COMPLEX, VOID, ArrayType, FunctionType, PointerType, ScalarType, StructType, Type, VectorType, common,
+)  # fmt: skip
 from .values import FALSE, Closure, NoValue, Scalar, Struct, Value, static
 
 __all__ = ["CallWalk"]
@@ -157,7 +159,7 @@ class CallWalk(DeclarationWalk):
         if isinstance(function, Scoped):
             return self.scoped_call(function, expression)
         of = self.place(function)
-        value = of.value if isinstance(of, ValuePlace) else None
+        value = of.get(self) if isinstance(of.type, FunctionType) else None
         if isinstance(value, Closure):
             return value.call([self.place_or_items(a) for a in expression.arguments])
         if isinstance(of.type, StructType):
@@ -466,7 +468,7 @@ class CallWalk(DeclarationWalk):
             assert expression.type.arguments
             return limit(self.type_argument(expression.type.arguments[0]), expression.name, expression.type.name)
         if expression.type.name.startswith("is_") and expression.name == "value":
-            return self._trait(expression.type)
+            return self.trait(expression.type.name, expression.type.arguments, expression.type.at)
         of = self.resolve(expression.type)
         if isinstance(of, StructType) and of.scope is not None:
             inside = of.scope.names.get(expression.name)
@@ -478,17 +480,18 @@ class CallWalk(DeclarationWalk):
                 return Closure(lambda arguments: self.call_method(place, methods, arguments, expression.arguments))
         raise Problem(f"{of} has no member {expression.name!r}", expression.at)
 
-    def _trait(self, type: TypeName) -> Value:
-        kinds = [self.type_argument(a) for a in type.arguments or ()]
+    def trait(self, name: str, arguments: Any, at: Any) -> Value:
+        """The answer to a question about types."""
+        kinds = [self.type_argument(a) for a in arguments or ()]
         one = kinds[0]
         kind = one.kind if isinstance(one, ScalarType) else ""
         held = {
             "is_same": len(kinds) > 1 and kinds[0] is kinds[1], "is_floating_point": kind == "f",
             "is_integral": bool(kind) and kind in "bui", "is_signed": bool(kind) and kind in "if",
             "is_unsigned": bool(kind) and kind in "bu",
-        }.get(type.name)  # fmt: skip
+        }.get(name)  # fmt: skip
         if held is None:
-            raise Problem(f"{type.name} is not in the supported language", type.at)
+            raise Problem(f"{name} is not in the supported language", at)
         return static(BOOL, held)
 
     def scoped_call(self, function: Scoped, expression: Call) -> Value:

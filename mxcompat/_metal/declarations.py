@@ -29,7 +29,21 @@ from .types import (
     scalar_leaves,
     vector_of,
 )  # fmt: skip
-from .values import Array, Closure, NoValue, Pointer, Scalar, Stack, Struct, Value, Vector, leaves, rebuild, static
+from .values import (
+    Array,
+    Closure,
+    Either,
+    NoValue,
+    Pointer,
+    Scalar,
+    Stack,
+    Struct,
+    Value,
+    Vector,
+    leaves,
+    rebuild,
+    static,
+)
 from .walk_base import Records
 
 __all__ = ["DeclarationWalk"]
@@ -368,6 +382,12 @@ class DeclarationWalk(ExpressionWalk):
 
         if isinstance(value.target, Records):
             raise Problem(f"memory of structs is read as {element}")
+        if isinstance(value.target, Either):
+            of = value.target
+            first, second = (
+                self.cast_pointer(self.advanced(p, value.offset), element) for p in (of.first, of.second)
+            )  # fmt: skip
+            return Pointer(element, Either(of.mask, first, second), static(self.index_type, 0))
         if not isinstance(value.target, Memory):
             return Pointer(element, value.target, value.offset)
         return Pointer(element, value.target, self._scaled(value.offset, size_of(old), size_of(element)))

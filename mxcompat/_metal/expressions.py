@@ -8,7 +8,7 @@ from typing import Any
 from .errors import Problem
 from .masks import StatementWalk
 from .memory import Memory
-from .places import ElementPlace, MemoryPlace, PartPlace, Place, SwizzlePlace, ValuePlace
+from .places import EitherPlace, ElementPlace, MemoryPlace, PartPlace, Place, SwizzlePlace, ValuePlace
 from .syntax import (
     Assign,
     Binary,
@@ -45,7 +45,7 @@ from .types import (
     size_of,
     vector_of,
 )  # fmt: skip
-from .values import FALSE, TRUE, Closure, NoValue, Pointer, Scalar, Struct, Value, Vector, static
+from .values import FALSE, TRUE, Closure, Either, NoValue, Pointer, Scalar, Struct, Value, Vector, static
 from .walk_base import Records
 
 __all__ = ["ExpressionWalk"]
@@ -127,6 +127,8 @@ class ExpressionWalk(StatementWalk):
             return found
         if isinstance(found, Value):
             return ValuePlace(found)
+        if expression.id.endswith("_v") and expression.arguments:
+            return ValuePlace(self.trait(expression.id.removesuffix("_v"), expression.arguments, expression.at))
         raise Problem(f"use of undeclared name {expression.id!r}", expression.at)
 
     def lookup(self, expression: Name) -> Any:
@@ -188,6 +190,9 @@ class ExpressionWalk(StatementWalk):
         of, element = pointer.target, pointer.type.element  # type: ignore[attr-defined]
         if of is None:
             raise Problem("a null pointer is followed")
+        if isinstance(of, Either):
+            first, second = (self.pointed(self.advanced(p, pointer.offset)) for p in (of.first, of.second))
+            return EitherPlace(element, of.mask, first, second)
         if isinstance(of, (Memory, Records)):
             return MemoryPlace(element, of, pointer.offset)
         if isinstance(of.type, (ArrayType, VectorType)) and of.type is not element:
@@ -534,6 +539,9 @@ class ExpressionWalk(StatementWalk):
         raise NotImplementedError
 
     def scoped(self, expression: Scoped) -> Value:
+        raise NotImplementedError
+
+    def trait(self, name: str, arguments: Any, at: Any) -> Value:
         raise NotImplementedError
 
     def as_type(self, value: Value, type: Type, explicit: bool = False) -> Value:

@@ -244,8 +244,8 @@ class LoopWalk(CallWalk):
         at = statement.at
         return (
             f"[metal_kernel] {self.kernel.signature.name}: {at.part} line {at.line}: the data tell how often this loop "
-            "runs, so that it has no derivative in reverse mode. Give the kernel one with mx.custom_function, or the loop "
-            "a length that is known."
+            "runs, so that it has no derivative in reverse mode. Give the kernel one with mx.custom_function, or the "
+            "loop a length that is known."
         )
 
     # Counting

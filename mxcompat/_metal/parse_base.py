@@ -26,6 +26,9 @@ BUILTIN_TYPES: set[str] = {
     "uintptr_t", "intptr_t", "longlong2", "longlong3", "longlong4", "dim3", "__half", "__nv_bfloat16", "half_t",
 }  # fmt: skip
 
+BUILTIN_TRAITS = ("is_same", "is_floating_point", "is_integral", "is_signed", "is_unsigned")
+"""Questions about types: `is_same<A, B>::value` or `is_same_v<A, B>`."""
+
 BUILTIN_TEMPLATES: set[str] = {
     "vec", "packed_vec", "atomic", "_atomic", "array", "numeric_limits", "Limits", "enable_if_t", "enable_if",
     "conditional_t", "is_same", "is_floating_point", "is_integral", "is_signed", "is_unsigned", "remove_cv_t",
@@ -120,7 +123,9 @@ class ParserBase:
         return UNSUPPORTED.fullmatch(name) is not None
 
     def is_template(self, name: str) -> bool:
-        return any(name in scope for scope in reversed(self.templates)) or name in BUILTIN_TEMPLATES
+        if any(name in scope for scope in reversed(self.templates)) or name in BUILTIN_TEMPLATES:
+            return True
+        return name.endswith("_v") and name.removesuffix("_v") in BUILTIN_TRAITS
 
     # Types
 

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from .memory import Memory
     from .walk_base import WalkBase
 
-__all__ = ["CellPlace", "ElementPlace", "MemoryPlace", "PartPlace", "Place", "Scope", "SwizzlePlace", "ValuePlace"]
+__all__ = [
+    "CellPlace", "EitherPlace", "ElementPlace", "MemoryPlace", "PartPlace", "Place", "Scope", "SwizzlePlace",
+    "ValuePlace",
+]  # fmt: skip
 
 
 class Scope:
@@ -174,6 +177,30 @@ class SwizzlePlace(Place):
         for k, part in zip(self.positions, value.parts, strict=True):
             parts[k] = part
         self.of.set(walk, Vector(whole.type, tuple(parts)))
+
+
+class EitherPlace(Place):
+    """One of two places, which the data choose."""
+
+    __slots__ = ("first", "mask", "second")
+
+    def __init__(self, type: Type, mask: Scalar, first: Place, second: Place) -> None:
+        self.type, self.mask, self.first, self.second = type, mask, first, second
+
+    def get(self, walk: WalkBase) -> Value:
+        return walk.select(self.mask, self.first.get(walk), self.second.get(walk))
+
+    def set(self, walk: WalkBase, value: Value) -> None:
+        whole = walk.mask
+        walk.depth += 1
+        for chosen, place in ((self.mask, self.first), (walk.n.negate(self.mask), self.second)):
+            walk.mask = walk.n.logical("&", whole, chosen)
+            place.set(walk, value)
+        walk.depth -= 1
+        walk.mask = whole
+
+    def pointer(self, walk: WalkBase) -> Value:
+        return walk.select(self.mask, self.first.pointer(walk), self.second.pointer(walk))
 
 
 class MemoryPlace(Place):

@@ -15,8 +15,8 @@ import numpy as np
 from .types import BOOL, FunctionType, ScalarType, StructType, Type, VectorType, array_of, pointer_to
 
 __all__ = [
-    "FALSE", "TRUE", "Array", "Cell", "Closure", "NoValue", "Pointer", "Scalar", "Stack", "Struct", "Value", "Vector",
-    "leaves", "rebuild", "static",
+    "FALSE", "TRUE", "Array", "Cell", "Closure", "Either", "NoValue", "Pointer", "Scalar", "Stack", "Struct",
+    "Value", "Vector", "leaves", "rebuild", "static",
 ]  # fmt: skip
 
 
@@ -110,6 +110,15 @@ class Pointer(Value):
 
     def __init__(self, element: Type, target: Any, offset: Scalar) -> None:
         self.type, self.target, self.offset = pointer_to(element), target, offset
+
+
+class Either:
+    """What one of two pointers points to, which the data choose: `mask ? first : second`."""
+
+    __slots__ = ("first", "mask", "second")
+
+    def __init__(self, mask: Scalar, first: Pointer, second: Pointer) -> None:
+        self.mask, self.first, self.second = mask, first, second
 
 
 class Closure(Value):

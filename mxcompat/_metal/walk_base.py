@@ -36,6 +36,7 @@ from .values import (
     TRUE,
     Array,
     Cell,
+    Either,
     NoValue,
     Pointer,
     Scalar,
@@ -133,8 +134,10 @@ class WalkBase:
                 x if x is y else self.space.where(mask.base, x, y) for x, y in zip(a.arrays, b.arrays, strict=True)
             ]
             return Stack(a.element, a.type.count, tuple(arrays))  # type: ignore[attr-defined]
-        if isinstance(a, Pointer) and (not isinstance(b, Pointer) or a.target is not b.target):
-            raise Problem("a pointer into one of two buffers, which the data choose, is not in the supported language")
+        if isinstance(a, Pointer) and isinstance(b, Pointer) and a.target is not b.target:
+            if a.target is None or b.target is None:
+                return b if a.target is None else a
+            return Pointer(a.type.element, Either(mask, a, b), static(self.index_type, 0))  # type: ignore[attr-defined]
         xs, ys = leaves(a), leaves(b)
         if len(xs) != len(ys):
             raise Problem("the values of two branches have different types")
