@@ -13,7 +13,8 @@ class Finding:
 
     Args:
         kind: "missing" (mxcompat does not have it), "argument" (a function has no such argument), "unreadable" (a file
-            that is no Python), "kernel" (in Metal or CUDA, which do not run), "slow", "guarded" (missing, but the
+            that is no Python), "kernel" (in CUDA, or in Metal outside of the supported language), "runs" (a kernel
+            within it), "unknown" (a kernel whose text is made at run time), "slow", "guarded" (missing, but the
             program expects that it may be) or "other" (a module of another distribution's).
         cure: what to do about it; may be empty.
     """
@@ -55,7 +56,9 @@ class Report:
 
 _MORE = {
     "guarded": "do, and expect that it may be",
-    "kernel": "define kernels, which do not run",
+    "runs": "define kernels in the supported language",
+    "unknown": "define kernels whose text is made at run time",
+    "kernel": "define kernels which do not run",
     "slow": "will be slow",
     "other": "import what other distributions have under MLX's name",
 }
