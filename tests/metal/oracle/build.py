@@ -19,7 +19,7 @@ __all__ = ["CompileError", "Compiled", "compile_kernels", "missing"]
 
 _FLAGS = [
     "-std=c++20", "-O0", "-fno-omit-frame-pointer", "-fsingle-precision-constant", "-fwrapv", "-ffp-contract=off",
-    "-fno-strict-aliasing", "-fpermissive", "-w", "-fPIC",
+    "-fno-strict-aliasing", "-fno-gnu-unique", "-fpermissive", "-w", "-fPIC",
 ]  # fmt: skip
 _HERE = Path(__file__).parent
 _LETTERS = {2: ("xy", "rg"), 3: ("xyz", "rgb"), 4: ("xyzw", "rgba")}
