@@ -22,7 +22,17 @@ from .syntax import (
     TypeName,
 )  # fmt: skip
 from .types import (
-    BOOL, COMPLEX, VOID, ArrayType, FunctionType, PointerType, ScalarType, StructType, Type, VectorType, common,
+    BOOL,
+    COMPLEX,
+    VOID,
+    ArrayType,
+    FunctionType,
+    PointerType,
+    ScalarType,
+    StructType,
+    Type,
+    VectorType,
+    common,
 )  # fmt: skip
 from .values import FALSE, Closure, NoValue, Scalar, Struct, Value, static
 

@@ -9,6 +9,7 @@ from .atomics import ATOMICS
 from .errors import Problem
 from .functions import FUNCTIONS
 from .masks import children
+from .matrices import MATRIX_FUNCTIONS
 from .parse_base import BUILTIN_TEMPLATES, BUILTIN_TYPES
 from .simd import SIMD
 from .special import SPECIAL
@@ -74,5 +75,5 @@ def _calls(node: Any, known: set[str]) -> None:
 
 
 def _is_builtin(name: str) -> bool:
-    tables = (FUNCTIONS, SIMD, ATOMICS, BARRIERS, IGNORED, SPECIAL, BUILTIN_TYPES, BUILTIN_TEMPLATES)
+    tables = (FUNCTIONS, MATRIX_FUNCTIONS, SIMD, ATOMICS, BARRIERS, IGNORED, SPECIAL, BUILTIN_TYPES, BUILTIN_TEMPLATES)
     return any(name in table for table in tables)

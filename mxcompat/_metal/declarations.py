@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from . import matrices
 from .errors import Problem
 from .expressions import ExpressionWalk
 from .memory import Memory
@@ -19,12 +21,14 @@ from .types import (
     VOID,
     ArrayType,
     FunctionType,
+    MatrixType,
     PointerType,
     ScalarType,
     StructType,
     Type,
     VectorType,
     array_of,
+    matrix_of,
     pointer_to,
     scalar_leaves,
     vector_of,
@@ -89,6 +93,9 @@ class DeclarationWalk(ExpressionWalk):
         base = name.removeprefix("packed_")
         if base[-1:] in "234" and base[:-1] in SCALARS:
             return vector_of(SCALARS[base[:-1]], int(base[-1]), packed)
+        shape = re.fullmatch(r"(float|half)([234])x([234])", name)
+        if shape is not None:
+            return matrix_of(vector_of(SCALARS[shape[1]], int(shape[3])), int(shape[2]))
         if name.startswith("atomic_"):
             return SCALARS[name.removeprefix("atomic_")]
         given = type.arguments
@@ -240,6 +247,8 @@ class DeclarationWalk(ExpressionWalk):
         self, type: Type, items: list[Expression], names: list[str | None], constructor: bool = False
     ) -> Value:
         """A value of a type from `{…}` or `(…)`."""
+        if isinstance(type, MatrixType):
+            return matrices.made(self, type, [self.value(item) for item in items]) if items else self.zero(type)
         if isinstance(type, ArrayType):
             return self._array(type, items)
         if isinstance(type, StructType):

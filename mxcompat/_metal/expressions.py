@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from . import matrices
 from .errors import Problem
 from .masks import StatementWalk
 from .memory import Memory
@@ -36,6 +37,7 @@ from .types import (
     ULONG,
     VOID,
     ArrayType,
+    MatrixType,
     PointerType,
     ScalarType,
     StructType,
@@ -80,7 +82,7 @@ class ExpressionWalk(StatementWalk):
     def decayed(self, place: Place) -> Value:
         """The value of a place; of an array a pointer to its first element."""
         kind = place.type
-        if not isinstance(kind, ArrayType):
+        if not isinstance(kind, ArrayType) or isinstance(kind, MatrixType):
             return place.get(self)
         if isinstance(place, MemoryPlace):
             start = self.n.binary("*", place.index, static(self.index_type, kind.count))
@@ -280,6 +282,8 @@ class ExpressionWalk(StatementWalk):
             return self.overloaded(f"operator{op}", [ValuePlace(value)], expression)
         if op == "!" and isinstance(value, Pointer):
             return self.n.negate(self.as_bool(value))
+        if isinstance(value.type, MatrixType) and op == "-":
+            return matrices.operator(self, "*", static(SCALARS["float"], -1), value)
         if isinstance(value, Vector):
             if op == "!":
                 of = vector_of(BOOL, value.type.count)
@@ -343,6 +347,8 @@ class ExpressionWalk(StatementWalk):
             if (left.type.kind == "f" or right.type.kind == "f") and op in ("&", "|", "^", "<<", ">>", "%"):
                 raise Problem(f"{op} of values of types {left.type} and {right.type}", expression.at)
             return self.n.binary(op, left, right)
+        if isinstance(left.type, MatrixType) or isinstance(right.type, MatrixType):
+            return matrices.operator(self, op, left, right)
         if isinstance(left, Struct) or isinstance(right, Struct):
             return self.overloaded(f"operator{op}", [ValuePlace(left), ValuePlace(right)], expression)
         if isinstance(left, Pointer) or isinstance(right, Pointer):

@@ -55,7 +55,7 @@ class Kernel:
         macros: dict[str, Macro] = {}
         types: set[str] = set()
         templates = {name for name in BUILTIN_TEMPLATES if name not in ("vec",)} | {"vec"}
-        spaces = {"metal", "fast", "precise", "std", "mlx", "cg", "cooperative_groups", "cuda", "steel"}
+        spaces = {"metal", "fast", "precise", "std", "mlx", "cg", "cooperative_groups", "cuda", "steel", "simd_vote"}
         types |= {value.name for value in self.signature.template if value.kind == "dtype"}
         start = Place("source", 1, 1)
         parts: list[list[Statement]] = []

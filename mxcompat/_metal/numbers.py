@@ -186,7 +186,8 @@ class Numbers:
         if op == "&" and kind is not BOOL:
             for x, y in ((a, b), (b, a)):
                 if y.static and int(y.base) >= 0 and not (int(y.base) + 1) & int(y.base):
-                    if x.low is not None and x.low >= 0:
+                    low, _ = self.bounds(x)
+                    if low is not None and low >= 0:
                         return self._quotient("%", x, static(kind, int(y.base) + 1)) if int(y.base) < kind.high else x
                     return self.make(kind, self.array(x) & self.array(y), 0, int(y.base))
         low = high = None

@@ -23,7 +23,9 @@ BUILTIN_TYPES: set[str] = {
     *(f"{name}{bits}_t" for name in _NUMBERED for bits in (8, 16, 32, 64)),
     *(f"{p}{name}{n}" for p in ("", "packed_") for name in _SCALARS for n in (2, 3, 4)),
     *(f"atomic_{name}" for name in ("int", "uint", "bool", "float", "ulong")),
-    "uintptr_t", "intptr_t", "longlong2", "longlong3", "longlong4", "dim3", "__half", "__nv_bfloat16", "half_t",
+    "uintptr_t", "intptr_t", "longlong2", "longlong3", "longlong4",
+    "dim3", "__half", "__nv_bfloat16", "half_t", "simd_vote", "vote_t",
+    *(f"{t}{a}x{b}" for t in ("float", "half") for a in "234" for b in "234"),
 }  # fmt: skip
 
 BUILTIN_TRAITS = ("is_same", "is_floating_point", "is_integral", "is_signed", "is_unsigned")
@@ -36,7 +38,7 @@ BUILTIN_TEMPLATES: set[str] = {
 }  # fmt: skip
 
 UNSUPPORTED = re.compile(
-    r"simdgroup_matrix|(simdgroup_(float|half|bfloat)|float|half)[2348]x[2348]|(texture|depth)(1d|2d|3d|cube|_buffer).*|sampler"
+    r"simdgroup_matrix|simdgroup_(float|half|bfloat)[48]x[48]|(texture|depth)(1d|2d|3d|cube|_buffer).*|sampler"
     "|imageblock|visible_function_table|intersector|tensor|.*_acceleration_structure"
 )
 """Types outside of the supported language."""

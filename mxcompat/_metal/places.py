@@ -130,7 +130,7 @@ def with_parts(whole: Any, parts: tuple[Any, ...]) -> Value:
         return Vector(whole.type, parts)
     if isinstance(whole, Struct):
         return Struct(whole.type, parts)
-    return Array(whole.type.element, parts)
+    return Array(whole.type.element, parts, whole.type)
 
 
 class ElementPlace(Place):

@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 
 __all__ = [
-    "BFLOAT", "BOOL", "CHAR", "COMPLEX", "DOUBLE", "FLOAT", "HALF", "INT", "LONG", "SCALARS", "SHORT", "UCHAR", "UINT",
-    "ULONG", "USHORT", "VOID", "ArrayType", "FunctionType", "PointerType", "ScalarType", "StructType", "Type",
-    "VectorType", "alignment", "array_of", "common", "dtype_named", "from_dtype", "pointer_to", "promoted",
-    "scalar_leaves", "size_of", "vector_of",
+    "BFLOAT", "BOOL", "CHAR", "COMPLEX", "DOUBLE", "FLOAT", "HALF", "INT", "LONG", "SCALARS", "SHORT", "UCHAR",
+    "UINT", "ULONG", "USHORT", "VOID", "ArrayType", "FunctionType", "MatrixType", "PointerType", "ScalarType",
+    "StructType", "Type", "VectorType", "alignment", "array_of", "common", "dtype_named", "from_dtype", "matrix_of",
+    "pointer_to", "promoted", "scalar_leaves", "size_of", "vector_of",
 ]  # fmt: skip
 
 
@@ -71,6 +71,8 @@ _ALIASES = {
     "int8_t": CHAR, "uint8_t": UCHAR, "int16_t": SHORT, "uint16_t": USHORT, "int32_t": INT, "uint32_t": UINT,
     "int64_t": LONG, "uint64_t": ULONG, "size_t": ULONG, "ptrdiff_t": LONG, "uintptr_t": ULONG, "intptr_t": LONG,
     "bfloat16_t": BFLOAT, "float16_t": HALF, "half_t": HALF, "__half": HALF, "__nv_bfloat16": BFLOAT, "signed": INT,
+    "simd_vote": ULONG,
+    "vote_t": ULONG,
     "unsigned": UINT,
 }  # fmt: skip
 SCALARS.update(_ALIASES)
@@ -106,6 +108,14 @@ class ArrayType(Type):
     def __init__(self, element: Type, count: int) -> None:
         self.element, self.count = element, count
         self.name = f"{element.name}[{count}]"
+
+
+class MatrixType(ArrayType):
+    """A matrix: an array of columns."""
+
+    def __init__(self, column: VectorType, count: int) -> None:
+        super().__init__(column, count)
+        self.name = f"{column.element.name}{count}x{column.count}"
 
 
 class PointerType(Type):
@@ -147,6 +157,12 @@ def vector_of(element: ScalarType, count: int, packed: bool = False) -> VectorTy
 def array_of(element: Type, count: int) -> ArrayType:
     """The array type."""
     return ArrayType(element, count)
+
+
+@cache
+def matrix_of(column: VectorType, count: int) -> MatrixType:
+    """The matrix type."""
+    return MatrixType(column, count)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -84,8 +84,8 @@ class Array(Value):
 
     __slots__ = ("parts",)
 
-    def __init__(self, element: Type, parts: tuple[Value, ...]) -> None:
-        self.type, self.parts = array_of(element, len(parts)), parts
+    def __init__(self, element: Type, parts: tuple[Value, ...], type: Type | None = None) -> None:
+        self.type, self.parts = type or array_of(element, len(parts)), parts
 
 
 class Stack(Value):
@@ -190,7 +190,7 @@ def rebuild(like: Value, parts: Any) -> Value:
     if isinstance(like, Struct):
         return Struct(like.type, tuple([rebuild(p, parts) for p in like.parts]))
     if isinstance(like, Array):
-        return Array(like.type.element, tuple([rebuild(p, parts) for p in like.parts]))  # type: ignore[attr-defined]
+        return Array(like.type.element, tuple([rebuild(p, parts) for p in like.parts]), like.type)  # type: ignore[attr-defined]
     if isinstance(like, Stack):
         return Stack(like.element, like.type.count, tuple([next(parts) for _ in like.arrays]))  # type: ignore[attr-defined]
     if isinstance(like, Pointer):

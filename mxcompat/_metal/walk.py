@@ -12,13 +12,14 @@ from .errors import Problem
 from .functions import FUNCTIONS
 from .loops import LoopWalk
 from .masks import Frame
+from .matrices import MATRIX_FUNCTIONS
 from .memory import Memory
 from .numbers import Numbers
 from .simd import SIMD
 from .space import Space
 from .special import SPECIAL
 from .syntax import Call, Declarator, Name
-from .types import UINT, VOID, ScalarType, Type
+from .types import UINT, VOID, ScalarType, Type, vector_of
 from .values import FALSE, NoValue, Scalar, Value, static
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class Threads(NamedTuple):
 
 class Walk(LoopWalk):
     """The walk over a kernel."""
+
+    functions = FUNCTIONS
+    vector = staticmethod(vector_of)
 
     def __init__(self, space: Space, n: Numbers, kernel: Kernel) -> None:
         super().__init__(space, n)
@@ -114,7 +118,7 @@ class Walk(LoopWalk):
         special = SPECIAL.get(name)
         if special is not None:
             return special(self, expression)
-        rule = FUNCTIONS.get(name) or SIMD.get(name)
+        rule = FUNCTIONS.get(name) or SIMD.get(name) or MATRIX_FUNCTIONS.get(name)
         if rule is not None:
             values = [self.value(a) for a in expression.arguments]
             self.place_now = expression.at

@@ -179,7 +179,7 @@ class WalkBase:
 
             if type.count > policy.MOST_REGISTERS and scalar_leaves(type.element):
                 return self.empty_stack(type)
-            return Array(type.element, (self.zero(type.element),) * type.count)
+            return Array(type.element, (self.zero(type.element),) * type.count, type)
         if isinstance(type, PointerType):
             return Pointer(type.element, None, static(self.index_type, 0))
         return NoValue(type)
@@ -308,7 +308,7 @@ class WalkBase:
         if isinstance(type, StructType):
             return Struct(type, tuple(parts))
         if isinstance(type, ArrayType):
-            return Array(type.element, tuple(parts))
+            return Array(type.element, tuple(parts), type)
         raise Problem(f"a value of type {type} cannot be read from memory")
 
     def store(self, memory: Any, type: Type, index: Scalar, value: Value) -> None:

@@ -3,7 +3,8 @@ equal calls are one structure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,11 +17,12 @@ from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.rules import COST, HOST
 from mxcompat._jax import jnp
 from mxcompat._metal import Kernel, Signature, parse_kernel
+from mxcompat._metal.signature import full_text
 
 from ..define import op
-from .metal_contract import Definition, Launch
+from .metal_contract import Definition, Launch, define, launch
 
-__all__ = ["METAL_KERNEL", "run_kernel"]
+__all__ = ["METAL_KERNEL", "metal_kernel", "run_kernel"]
 
 _PARAMS = ("source", "header", "signature", "grid", "threadgroup", "init_value")
 _BY_LABEL = {d._label: d for d in DTYPES}
@@ -69,3 +71,55 @@ def run_kernel(definition: Definition, launch: Launch, nodes: Sequence[Node]) ->
         definition.source, definition.header, launch.signature, launch.grid, launch.threadgroup, launch.init_value,
     )  # fmt: skip
     return wrap_all(apply(METAL_KERNEL, tuple(nodes), params))
+
+
+def metal_kernel(
+    name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "",
+    ensure_row_contiguous: bool = True, atomic_outputs: bool = False, compile_options: Any = None,
+) -> Callable[..., list[array]]:  # fmt: skip
+    """A kernel in Metal, which is translated to array operations: it runs wherever XLA does, and has derivatives.
+
+    The page docs/guides/metal.md says what of the language there is, and what a kernel costs.
+
+    Args:
+        name: the kernel's name.
+        input_names: names of the parameters that are inputs.
+        output_names: names of the parameters that are outputs.
+        source: the body of the function; its signature is generated.
+        header: what stands in front of it: functions, macros, structs.
+        ensure_row_contiguous: accepted; all arrays are row-contiguous here.
+        atomic_outputs: True if outputs are declared as `device atomic<T>*`.
+        compile_options: `{"math_mode": "safe"}`, "relaxed" or "fast"; arithmetic is that of "safe".
+
+    Returns:
+        A function with keyword arguments only, which returns the list of outputs: `inputs` (arrays or numbers),
+        `output_shapes`, `output_dtypes`, `grid` (threads along x, y and z), `threadgroup` (threads of a group along
+        each, cut to the grid), `template` (pairs of a name and a dtype, int or bool), `init_value` (what outputs are at
+        first, zero by default), `verbose` (True prints the generated text), `stream` (ignored).
+
+    Raises:
+        TypeError, ValueError: for arguments that MLX refuses, here and when the kernel is called.
+        RuntimeError: `KernelError`, when it is called, if the source does not parse or uses what is not supported:
+            compare-and-swap, fences of device memory, `simdgroup_matrix`, textures.
+
+    Example:
+        >>> double = mx.fast.metal_kernel(
+        ...     name="double", input_names=["x"], output_names=["y"],
+        ...     source="uint i = thread_position_in_grid.x; y[i] = 2 * x[i];",
+        ... )
+        >>> x = mx.arange(3.0)
+        >>> double(inputs=[x], output_shapes=[x.shape], output_dtypes=[x.dtype], grid=(3, 1, 1), threadgroup=(3, 1, 1))
+        [array([0, 2, 4], dtype=float32)]
+    """
+    definition = define(
+        name, input_names, output_names, source, header, ensure_row_contiguous, atomic_outputs, compile_options
+    )  # fmt: skip
+
+    def kernel(**arguments: Any) -> list[array]:
+        """Run the kernel; see `metal_kernel`."""
+        call, nodes = launch(definition, **arguments)
+        if call.verbose:
+            sys.stdout.write(full_text(call.signature, definition.source, definition.header) + "\n")
+        return run_kernel(definition, call, nodes)
+
+    return kernel
