@@ -250,9 +250,57 @@ def test_arrays_taken_apart(check):
 
 
 def test_kernels(check):
-    ((line, kind, message),) = check("import mlx.core as mx\nk = mx.fast.metal_kernel(name='k', source='')\n")
-    assert (line, kind) == (2, "kernel")
-    assert "Metal" in message
+    metal, cuda = "mx.fast.metal_kernel(name='k', source='')", "mx.fast.cuda_kernel('c', [], ['y'], '')"
+    runs, cuda = check(f"import mlx.core as mx\n{metal}\n{cuda}\n")
+    assert runs == (2, "runs", "k is in the supported language")
+    assert cuda[:2] == (3, "kernel")
+    assert "CUDA" in cuda[2]
+
+
+def test_kernels_outside_of_the_language_are_named_with_the_line(check):
+    ((line, kind, message),) = check("""
+        import mlx.core as mx
+
+        SOURCE = '''
+            uint i = thread_position_in_grid.x;
+            atomic_compare_exchange_weak_explicit(&y[i], &x[i], 3, memory_order_relaxed, memory_order_relaxed);
+        '''
+        mx.fast.metal_kernel("swap", ["x"], ["y"], SOURCE, atomic_outputs=True)
+    """)
+    assert (line, kind) == (5, "kernel")
+    assert "swap is outside of the supported language: source line 3, column" in message
+    assert "compare-and-swap" in message
+
+
+def test_texts_of_kernels_are_put_together(check):
+    """Constants of the module, sums, formatted parts and template values, whose kinds the calls tell."""
+    found = check("""
+        import textwrap
+        import mlx.core as mx
+
+        HEADER = "#define TWICE(x) ((x) * 2)\\n" + "inline float half_(float x) { return x / 2; }"
+        NAME = "added"
+
+        def make(size):
+            source = f'''
+                uint i = thread_position_in_grid.x;
+                T t = T(x[i]);
+                float table[{size}];
+                for (int k = 0; k < K; k++) t += TWICE(k) + half_(WHAT);
+                y[i] = t;
+            '''.replace("WHAT", "2.0f")
+            return mx.fast.metal_kernel(name=NAME, input_names=["x"], output_names=["y"], source=source, header=HEADER)
+
+        def run(x, t, k):
+            return make(3)(inputs=[x], template=[("T", t), ("K", k)], output_shapes=[x.shape], output_dtypes=[t])
+
+        broken = mx.fast.metal_kernel(name="other", input_names=[], output_names=["y"], source="float x = ;")
+        made = mx.fast.metal_kernel(name="made", input_names=[], output_names=["y"], source=open("k.metal").read())
+        partly = mx.fast.metal_kernel(name="partly", input_names=[], output_names=["y"], source=f"float x = {made} ;;]")
+    """)
+    assert [(line, kind) for line, kind, _ in found] == [(15, "runs"), (20, "kernel"), (21, "unknown"), (22, "unknown")]
+    assert found[0][2] == "added is in the supported language"
+    assert "column 11: expected" in found[1][2]
 
 
 def test_other_distributions_in_the_namespace(check, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from .host import *
+from .kernels import *
 from .ops import *
 from .processes import *
 from .products import *

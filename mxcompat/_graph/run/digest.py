@@ -29,7 +29,7 @@ from ..ir.rules import LOWERING
 
 __all__ = ["NoDigest", "digest"]
 
-_OWN = ("mxcompat._graph.", "mxcompat._array.", "mxcompat._ops.", "mxcompat._transforms.", "jax.")
+_OWN = ("mxcompat._graph.", "mxcompat._array.", "mxcompat._metal.", "mxcompat._ops.", "mxcompat._transforms.", "jax.")
 """Where ops come from whose name says what they do. One made from a user's function comes from elsewhere."""
 
 _ENVIRONMENT = ("XLA_FLAGS", "TF_XLA_FLAGS", "LIBTPU_INIT_ARGS", "NVIDIA_TF32_OVERRIDE")

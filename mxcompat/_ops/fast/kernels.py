@@ -1,52 +1,18 @@
-"""Custom kernels of `mx.fast`. Metal and CUDA kernels cannot run on XLA; a call raises an error that says so."""
+"""Custom kernels of `mx.fast` in CUDA. They cannot run on XLA; a call raises an error that says so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..arguments import flag, integer, is_sequence, require_text
 
-__all__ = ["cuda_kernel", "metal_kernel", "precompiled_cuda_kernel"]
+__all__ = ["cuda_kernel", "precompiled_cuda_kernel"]
 
 _INSTEAD = (
     "Under mxcompat, write the kernel with mx operations, which XLA fuses into one, or in JAX or Pallas, and call it "
     "through mxcompat.ext.jax_function."
 )
-
-
-def metal_kernel(
-    name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "",
-    ensure_row_contiguous: bool = True, atomic_outputs: bool = False, compile_options: Any = None,
-) -> Callable[..., NoReturn]:  # fmt: skip
-    """Define a Metal kernel, which cannot be called: there is no Metal here.
-
-    Args:
-        name: the kernel's name. All other arguments are ignored, if their types are right.
-
-    Returns:
-        A callable. So programs that define kernels at import, and have an alternative without them, can run.
-
-    Raises:
-        RuntimeError: when the kernel is called, as in real MLX without Metal.
-        TypeError: for arguments of other types.
-        ValueError: if there is no output.
-
-    Example:
-        >>> mx.metal.is_available()
-        False
-    """
-
-    _check("metal_kernel", name, input_names, output_names, source, header, ensure_row_contiguous)
-    flag(atomic_outputs, "metal_kernel", "atomic_outputs")
-    if not output_names:
-        raise ValueError("[metal_kernel] Must specify at least one output.")
-
-    def kernel(*args: Any, **kwargs: Any) -> NoReturn:
-        """Raise RuntimeError."""
-        raise RuntimeError(f"[metal_kernel] No Metal back-end. {_INSTEAD}")
-
-    return kernel
 
 
 def cuda_kernel(

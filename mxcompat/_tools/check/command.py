@@ -23,6 +23,8 @@ from .program import look_through
 
 __all__ = ["check"]
 
+_QUIET = ("guarded", "other")
+
 
 def check(argv: list[str]) -> int:
     """Check files and folders, and print the findings.
@@ -39,7 +41,7 @@ def check(argv: list[str]) -> int:
     for path in _with_progress(list(_sources(options.paths))):
         _read(path, report)
     report.findings.sort()
-    shown = [finding for finding in report.findings if options.all or finding.kind not in ("guarded", "other")]
+    shown = [finding for finding in report.findings if options.all or finding.kind not in _QUIET]
     if options.json:
         found = {"files": report.files, "names": sorted(report.names), "fits": report.fits}
         print(json.dumps(found | {"findings": [asdict(finding) for finding in report.findings]}, indent=1))

@@ -15,8 +15,9 @@ class Finding:
         path: the file.
         line: the line in the file.
         kind: "missing" (mxcompat does not have the name), "argument" (the function has no such argument), "unreadable"
-            (the file is not valid Python), "kernel" (Metal or CUDA, which do not run), "slow", "guarded" (missing, but
-            the program handles that) or "other" (a module of another distribution).
+            (the file is not valid Python), "kernel" (in CUDA, or in Metal outside the supported language), "runs" (a
+            kernel in the supported language), "unknown" (a kernel whose text is made at run time), "slow", "guarded"
+            (missing, but the program handles that) or "other" (a module of another distribution).
         message: the text of the finding.
         cure: what to do about it; may be empty.
     """
@@ -58,7 +59,9 @@ class Report:
 
 _MORE = {
     "guarded": "do, and expect that it may be",
-    "kernel": "define kernels, which do not run",
+    "runs": "define kernels in the supported language",
+    "unknown": "define kernels whose text is made at run time",
+    "kernel": "define kernels which do not run",
     "slow": "will be slow",
     "other": "import what other distributions have under MLX's name",
 }

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from .findings import Finding, Report
+from .kernels import look_at_kernel, template_kinds
 from .names import has_attribute, is_mlx, lookup, missing, of_others, parameters
 from .scopes import Scope
 from .slow import slow
@@ -14,7 +15,9 @@ from .types import ARRAY, Instance, Known, Types, called
 
 __all__ = ["look_through"]
 
-_KERNELS = {f"mlx.core.fast.{name}" for name in ("metal_kernel", "cuda_kernel", "precompiled_cuda_kernel")}
+_METAL = "mlx.core.fast.metal_kernel"
+_CUDA = {f"mlx.core.fast.{name}" for name in ("cuda_kernel", "precompiled_cuda_kernel")}
+_OTHER_WAYS = "write it with mx operations, or in JAX or Pallas by mxcompat.ext.jax_function"
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _EXPECTED = {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException"}
 
@@ -93,9 +96,8 @@ class _Program:
         lacking = missing(name)
         if lacking is not None:
             self._lacks(node, lacking, asked)
-        elif name in _KERNELS:
-            cure = "write it with mx operations, or in JAX or Pallas by mxcompat.ext.jax_function"
-            self._say(node, "kernel", f"{name.rpartition('.')[2]} cannot run where there is no Metal or CUDA", cure)
+        elif name in _CUDA:
+            self._say(node, "kernel", f"{name.rpartition('.')[2]} cannot run where there is no CUDA", _OTHER_WAYS)
 
     def _lacks(self, node: ast.AST, name: str, asked: bool) -> None:
         self._say(node, "guarded" if self.guarded or asked else "missing", f"{name} is not in mxcompat")
@@ -140,7 +142,10 @@ class _Program:
         return where is not None
 
     def _call(self, node: ast.Call, scope: Scope) -> None:
-        function = called(self.types.of(node.func, scope))
+        type_ = self.types.of(node.func, scope)
+        if type_ == Known(_METAL):
+            self._kernel(node, scope)
+        function = called(type_)
         known = parameters(function) if callable(function) else None
         if known is None:
             return
@@ -148,6 +153,11 @@ class _Program:
             if keyword.arg is not None and keyword.arg not in known:
                 text = f"{ast.unparse(node.func)} has no argument named {keyword.arg}"
                 self._say(keyword, "argument", text)
+
+    def _kernel(self, node: ast.Call, scope: Scope) -> None:
+        verdict = look_at_kernel(node, scope, template_kinds(self.tree))
+        cure = _OTHER_WAYS if verdict.kind == "kernel" else ""
+        self.found[Finding(self.path, verdict.line or node.lineno, verdict.kind, verdict.message, cure)] = None
 
 
 def _name(type_: Instance) -> str:

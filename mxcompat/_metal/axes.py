@@ -1,0 +1,121 @@
+"""The axes that threads are laid out along, and where a thread is, in terms of these.
+
+Where threads of a group have to do with each other, the axes of groups come first and those of the threads of a group
+behind; where not, the grid itself gives the axes. An axis is split where the index arithmetic divides by something
+that fits into it: then quotient and remainder follow an axis each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from mxcompat._graph import policy
+
+__all__ = ["Axes", "Region", "Resplit", "lane_splits", "regions"]
+
+
+class Resplit(Exception):
+    """Raised in the walk where an axis had better be split: the walk starts again."""
+
+    def __init__(self, role: str, position: int, factor: int) -> None:
+        self.role, self.position, self.factor = role, position, factor
+        super().__init__(role, position, factor)
+
+
+class Region(NamedTuple):
+    """Groups of one size: all, or those at an edge of the grid, which are cut.
+
+    Args:
+        first: the position of the first group, along x, y and z.
+        groups: how many groups along each.
+        size: how many threads of a group along each.
+    """
+
+    first: tuple[int, int, int]
+    groups: tuple[int, int, int]
+    size: tuple[int, int, int]
+
+
+def regions(grid: Sequence[int], group: Sequence[int]) -> list[Region]:
+    """The regions of a grid: the whole groups, then those that the edges cut."""
+    parts = []
+    for n, t in zip(grid, group, strict=True):
+        whole, rest = divmod(n, t)
+        parts.append([(0, whole, t)] * (whole > 0) + [(whole, 1, rest)] * (rest > 0))
+    found = [Region(*zip(*choice, strict=True)) for choice in product(*reversed(parts))]  # type: ignore[arg-type]
+    return [Region(r.first[::-1], r.groups[::-1], r.size[::-1]) for r in found]
+
+
+class Axis(NamedTuple):
+    """One axis: the coordinate that it belongs to, its extent, and what a step along it adds to the coordinate."""
+
+    role: str
+    extent: int
+    stride: int
+
+
+class Axes:
+    """The axes of a region. The last ones, from `first_lane` on, are those of the lanes of a SIMD group.
+
+    Args:
+        coordinates: names and extents, from the outermost to the innermost; names of groups begin with "g".
+        splits: factors into which a coordinate is split, from the largest stride to the smallest.
+    """
+
+    def __init__(self, coordinates: Sequence[tuple[str, int]], splits: dict[str, tuple[int, ...]]) -> None:
+        axes: list[Axis] = []
+        numbers: list[int] = []
+        threads = 1
+        for role, extent in reversed(coordinates):
+            factors = splits.get(role, (extent,))
+            stride = 1
+            for n in reversed(factors):
+                if n > 1:
+                    axes.append(Axis(role, n, stride))
+                    numbers.append(stride * threads)
+                stride *= n
+            threads *= extent if role.startswith("t") else 1
+        within = [
+            a.role.startswith("t") and (threads <= 32 or k * a.extent <= 32) for a, k in zip(axes, numbers, strict=True)
+        ]
+        axes.reverse()
+        self.axes = tuple(axes)
+        self.first_lane = len(axes) - sum(within)
+        self.lanes = prod([a.extent for a in axes[self.first_lane :]])
+        self.extents = tuple([a.extent for a in axes])
+        self.rank = len(axes)
+        self.batch = sum(a.role.startswith("g") for a in axes)
+        self.splits = sum(len(f) - 1 for f in splits.values())
+        self.may_split = True
+
+    def coefs(self, role: str) -> tuple[tuple[int, int], ...]:
+        """What a coordinate is, as pairs of axis and coefficient."""
+        return tuple([(k, a.stride) for k, a in enumerate(self.axes) if a.role == role])
+
+    def want_split(self, axis: int, coef: int, divisor: int) -> None:
+        """Raise Resplit if `coef * position`, divided, is affine over two axes in place of this one."""
+        if coef <= 0 or divisor % coef or not self.may_split or self.splits >= policy.MOST_SPLITS:
+            return
+        factor, extent = divisor // coef, self.extents[axis]
+        if 1 < factor < extent and extent % factor == 0:
+            role = self.axes[axis].role
+            position = [k for k, a in enumerate(self.axes) if a.role == role].index(axis)
+            raise Resplit(role, position, factor)
+
+
+def lane_splits(size: Sequence[int]) -> dict[str, tuple[int, ...]] | None:
+    """The splits of a group's axes that make 32 lanes of the last ones; None if there are none, and no more than 32
+    threads need none."""
+    if prod(size) <= 32:
+        return {}
+    rest = 32
+    for role, n in zip(("tx", "ty", "tz"), size, strict=True):
+        if n % rest == 0:
+            return {role: (n // rest, rest)} if n > rest else {}
+        if rest % n:
+            return None
+        rest //= n
+    return None

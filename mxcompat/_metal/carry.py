@@ -1,0 +1,303 @@
+"""What a traced loop carries: the variables and the memory that a step changes, in forms that a step keeps.
+
+The forms are found by walking the step: first once for what it changes, then as the loop's body; where a step does not
+give the form that it was given, the form is widened and the step walked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mxcompat._jax import jax, jnp
+
+from .derivatives import forward_only
+from .errors import Problem
+from .memory import Memory
+from .values import Array, Cell, Closure, NoValue, Pointer, Scalar, Stack, Struct, Value, Vector, leaves, rebuild
+
+__all__ = ["Carry", "Widen"]
+
+
+class Widen(Exception):
+    """A step has changed something that was not carried, or the form of what was."""
+
+
+class Leaf(NamedTuple):
+    """The form of a scalar: its type, its coefficients, the shape of its base and its bounds; or that of an array of a
+    stack, which has a type of None."""
+
+    type: Any
+    coefs: tuple[tuple[int, int], ...]
+    shape: tuple[int, ...]
+    low: int | None
+    high: int | None
+
+
+class Form(NamedTuple):
+    """The form of a cell: a value like it, and that of each leaf. Memory has none."""
+
+    like: Any
+    parts: tuple[Leaf, ...]
+
+
+class Carry:
+    """The cells of a loop.
+
+    Args:
+        walk: the walk.
+        statement: the loop, by which forms are remembered.
+        body: walks a step, given its number.
+        first: cells that are carried in any case, in front.
+        one_way: what to say where the loop is differentiated in reverse, if it cannot be.
+    """
+
+    def __init__(
+        self, walk: Any, statement: Any, body: Callable[[Any], None], first: list[Cell], one_way: str = ""
+    ) -> None:
+        self.walk, self.body, self.first, self.one_way = walk, body, first, one_way
+        self.mark = walk.cells
+        self.key = (id(statement), self.mark)
+        self.old: dict[Any, Any] = {}
+        self.forms: dict[Any, Form | None] = {}
+
+    def run(self, go: Callable[[Any, Any], Any]) -> None:
+        """Trace the loop: `go(step, carry)` gives the carry after it."""
+        walk = self.walk
+        for cell in self.first:
+            self._include(cell, cell.value)
+        if not self._remembered():
+            jax.eval_shape(self._discover)
+        for _ in range(24):
+            try:
+                out = go(self._step, self._initial())
+                break
+            except Widen:
+                self._reset()
+        else:
+            raise Problem("a loop whose variables change their form at every step")
+        self._reset()
+        walk.forms[self.key] = {cell.number: form for cell, form in self.forms.items()}
+        for cell, value in zip(self.forms, out, strict=True):
+            walk.log(cell, self.old[cell])
+            if self.one_way:
+                value = jax.tree.map(self._marked, value)
+            self._set(cell, self._unpacked(cell, value))
+
+    def _marked(self, x: Any) -> Any:
+        return forward_only(x, self.one_way) if jnp.issubdtype(x.dtype, np.floating) else x
+
+    def _remembered(self) -> bool:
+        known = self.walk.forms.get(self.key)
+        if known is None:
+            return False
+        for number, form in known.items():
+            cell = self.walk.by_number.get(number)
+            if cell is None:
+                return False
+            if cell not in self.forms:
+                self._include(cell, self._value(cell))
+            if form is not None:
+                self._widen(cell, form)
+        return True
+
+    def _widen(self, cell: Any, form: Form) -> None:
+        mine = self.forms[cell]
+        if mine is None or len(mine.parts) != len(form.parts):
+            self.forms[cell] = form
+            return
+        parts = tuple([self._union(a, b) for a, b in zip(mine.parts, form.parts, strict=True)])
+        self.forms[cell] = Form(form.like if isinstance(form.like, Stack) else mine.like, parts)
+
+    # A step
+
+    def _discover(self) -> None:
+        for cell, (old, new) in self._walked(np.int32(0)).items():
+            if cell not in self.forms:
+                self._include(cell, old if old is not None else self._empty(new))
+            self._join(cell, new)
+        self._reset()
+
+    def _walked(self, k: Any) -> dict[Any, tuple[Any, Any]]:
+        """Walk a step; what it has changed, before and after."""
+        walk = self.walk
+        before = (walk.mask, walk.depth, walk.scope, len(walk.frame.loops))
+        walk.cells = self.mark
+        walk.logs.append({})
+        try:
+            self.body(k)
+            log = walk.logs[-1]
+            found = {c: (old, self._value(c)) for c, old in log.items() if c.number <= self.mark}
+        except BaseException:
+            for cell, old in walk.logs[-1].items():
+                self._set(cell, old)
+            raise
+        finally:
+            walk.logs.pop()
+            walk.mask, walk.depth, walk.scope, loops = before
+            del walk.frame.loops[loops:]
+        return found
+
+    def _step(self, k: Any, carry: Any) -> Any:
+        for cell, value in zip(self.forms, carry, strict=True):
+            self._set(cell, self._unpacked(cell, value))
+        changed = self._walked(k)
+        missing = False
+        for cell, (old, new) in changed.items():
+            if cell not in self.forms:
+                self._include(cell, old if old is not None else self._empty(new))
+                missing = True
+            missing = self._join(cell, new) or missing
+        if missing:
+            for cell, (old, _) in changed.items():
+                if cell not in self.old:
+                    self._set(cell, old)
+            raise Widen
+        return tuple([self._packed(cell, self._value(cell)) for cell in self.forms])
+
+    # Cells
+
+    def _value(self, cell: Any) -> Any:
+        return cell.data if isinstance(cell, Memory) else cell.value
+
+    def _set(self, cell: Any, value: Any) -> None:
+        if isinstance(cell, Memory):
+            cell.data = value
+        else:
+            cell.value, cell.guarded, cell.mask = value, None, None
+
+    def _include(self, cell: Any, value: Any) -> None:
+        self.old[cell] = value
+        if isinstance(cell, Memory):
+            self.forms[cell] = None
+        else:
+            self.forms[cell] = Form(value, tuple([self._leaf(leaf) for leaf in leaves(value)]))
+
+    def _empty(self, new: Any) -> Any:
+        return self.walk.zero(new.type) if isinstance(new, Value) else new
+
+    def _reset(self) -> None:
+        for cell, value in self.old.items():
+            self._set(cell, value)
+
+    def _initial(self) -> tuple[Any, ...]:
+        return tuple([self._packed(cell, self.old[cell]) for cell in self.forms])
+
+    # Forms
+
+    def _leaf(self, leaf: Any) -> Leaf:
+        if not isinstance(leaf, Scalar):
+            return Leaf(None, (), tuple(leaf.shape), None, None)
+        return Leaf(leaf.type, leaf.coefs, tuple(np.shape(leaf.base)), leaf.low, leaf.high)
+
+    def _join(self, cell: Any, new: Any) -> bool:
+        """Widen the form of a cell so that it takes a value. Says whether it did not before."""
+        form = self.forms[cell]
+        if form is None:
+            return False
+        like = form.like
+        if isinstance(new, (Array, Stack)) and type(like) is not type(new) and not isinstance(like, Stack):
+            self.forms[cell] = self._stack_form(like)
+            self._join(cell, new)
+            return True
+        if isinstance(like, Stack):
+            found = (
+                list(self._stack_form(new).parts) if isinstance(new, Array) else [self._leaf(x) for x in leaves(new)]
+            )
+        else:
+            self._check(like, new)
+            found = [self._leaf(leaf) for leaf in leaves(new)]
+        if len(found) != len(form.parts):
+            raise Problem("a variable changes its type in a loop")
+        joined = tuple([self._union(a, b) for a, b in zip(form.parts, found, strict=True)])
+        if joined == form.parts:
+            return False
+        narrower = any(
+            b.low is not None and a.low is not None and (b.low < a.low or b.high > a.high)  # type: ignore[operator]
+            for a, b in zip(form.parts, joined, strict=True)
+        )
+        if narrower and self.tries > 1:  # bounds that move at every step are none
+            joined = tuple([
+                b._replace(low=None, high=None) if (b.low, b.high) != (a.low, a.high) else b
+                for a, b in zip(form.parts, joined, strict=True)
+            ])  # fmt: skip
+        self.tries += narrower
+        self.forms[cell] = Form(like, joined)
+        return True
+
+    def _stack_form(self, like: Any) -> Form:
+        """The form of a local array as a stack."""
+        rows = [[self._leaf(leaf) for leaf in leaves(part)] for part in like.parts]
+        parts = []
+        for column in zip(*rows, strict=True):
+            shapes = [self._full(leaf) or (1,) * self.walk.axes.rank for leaf in column]
+            parts.append(Leaf(None, (), (len(rows), *np.broadcast_shapes(*shapes)), None, None))
+        return Form(Stack(like.type.element, len(rows), (None,) * len(parts)), tuple(parts))
+
+    tries = 0
+
+    def _check(self, a: Any, b: Any) -> None:
+        if isinstance(a, Pointer) and isinstance(b, Pointer) and a.target is not b.target:
+            raise Problem("a pointer that goes from one buffer to another in a loop is not in the supported language")
+        if isinstance(a, (Struct, Vector, Array)) and isinstance(b, (Struct, Vector, Array)):
+            for x, y in zip(a.parts, b.parts, strict=False):
+                self._check(x, y)
+        if isinstance(a, (Closure, NoValue)) and a is not b:
+            raise Problem("a function that changes in a loop is not in the supported language")
+
+    def _union(self, a: Leaf, b: Leaf) -> Leaf:
+        if a.type is None:
+            return Leaf(None, (), tuple(np.broadcast_shapes(a.shape, b.shape)), None, None)
+        low = high = None
+        if a.low is not None and b.low is not None and a.high is not None and b.high is not None:
+            low, high = min(a.low, b.low), max(a.high, b.high)
+        if a.coefs == b.coefs:
+            shape = self._shape(a.shape, b.shape)
+            if not any(shape and shape[axis] > 1 for axis, _ in a.coefs):
+                return Leaf(a.type, a.coefs, shape, low, high)
+        return Leaf(a.type, (), self._shape(self._full(a), self._full(b)), low, high)
+
+    def _shape(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(np.broadcast_shapes(a, b))
+
+    def _full(self, leaf: Leaf) -> tuple[int, ...]:
+        if not leaf.coefs:
+            return leaf.shape
+        axes = self.walk.axes
+        shape = list(leaf.shape or (1,) * axes.rank)
+        for axis, _ in leaf.coefs:
+            shape[axis] = axes.extents[axis]
+        return tuple(shape)
+
+    # Values as arrays
+
+    def _packed(self, cell: Any, value: Any) -> Any:
+        form = self.forms[cell]
+        if form is None:
+            return self.walk.space.asarray(value)
+        if isinstance(form.like, Stack):
+            value = self.walk.as_stack(value)
+        return tuple([self._pack(leaf, part) for leaf, part in zip(leaves(value), form.parts, strict=True)])
+
+    def _pack(self, leaf: Any, form: Leaf) -> Any:
+        if form.type is None:
+            return jnp.broadcast_to(self.walk.space.asarray(leaf), form.shape)
+        if form.coefs:
+            base = leaf.base
+            if isinstance(base, int):
+                base = leaf.type.dtype.type(leaf.type.wrap(base))
+        else:
+            base = self.walk.n.array(leaf)
+        return jnp.broadcast_to(self.walk.space.asarray(base, form.type.dtype), form.shape)
+
+    def _unpacked(self, cell: Any, value: Any) -> Any:
+        form = self.forms[cell]
+        if form is None:
+            return value
+        found = [
+            array if leaf.type is None else Scalar(leaf.type, array, leaf.coefs, leaf.low, leaf.high)
+            for array, leaf in zip(value, form.parts, strict=True)
+        ]
+        return rebuild(form.like, iter(found))

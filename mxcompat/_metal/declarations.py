@@ -1,0 +1,467 @@
+"""The walk over declarations: types by their names, variables, initializers, and conversions between types."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from . import matrices
+from .errors import Problem
+from .expressions import ExpressionWalk
+from .memory import Memory
+from .places import CellPlace, MemoryPlace, Place, ValuePlace
+from .syntax import Construct, Declaration, Declarator, Expression, Initializers, StructDefinition, TypeAlias, TypeName
+from .types import (
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INT,
+    SCALARS,
+    UINT,
+    VOID,
+    ArrayType,
+    FunctionType,
+    MatrixType,
+    PointerType,
+    ScalarType,
+    StructType,
+    Type,
+    VectorType,
+    array_of,
+    matrix_of,
+    pointer_to,
+    scalar_leaves,
+    vector_of,
+)  # fmt: skip
+from .values import (
+    Array,
+    Closure,
+    Either,
+    NoValue,
+    Pointer,
+    Scalar,
+    Stack,
+    Struct,
+    Value,
+    Vector,
+    leaves,
+    rebuild,
+    static,
+)
+from .walk_base import Records
+
+__all__ = ["DeclarationWalk"]
+
+
+class DeclarationWalk(ExpressionWalk):
+    """The walk over declarations."""
+
+    # Types
+
+    def resolve(self, type: TypeName) -> Type:
+        """The type that a name stands for."""
+        found = self._base(type)
+        for _ in range(type.pointers):
+            found = pointer_to(found)
+        return found
+
+    def _base(self, type: TypeName) -> Type:
+        if type.of is not None:
+            return self.place(type.of).type
+        if type.outer is not None:
+            return self._of_type(type)
+        found = self.scope.get(type.name)
+        if isinstance(found, Type):
+            return found
+        if isinstance(found, (StructDefinition, TypeAlias)):
+            return self.instantiated(found, type)
+        if isinstance(found, list) and found and isinstance(found[0], StructDefinition):
+            return self.instantiated(found, type)
+        return self._builtin_type(type)
+
+    def _builtin_type(self, type: TypeName) -> Type:
+        name = type.name
+        if name in SCALARS:
+            return SCALARS[name]
+        if name == "void":
+            return VOID
+        if name == "complex64_t":
+            return COMPLEX
+        if name == "dim3":
+            return vector_of(UINT, 3)
+        packed = name.startswith("packed_")
+        base = name.removeprefix("packed_")
+        if base[-1:] in "234" and base[:-1] in SCALARS:
+            return vector_of(SCALARS[base[:-1]], int(base[-1]), packed)
+        shape = re.fullmatch(r"(float|half)([234])x([234])", name)
+        if shape is not None:
+            return matrix_of(vector_of(SCALARS[shape[1]], int(shape[3])), int(shape[2]))
+        if name.startswith("atomic_"):
+            return SCALARS[name.removeprefix("atomic_")]
+        given = type.arguments
+        if given is not None:
+            if name in ("atomic", "_atomic"):
+                return self.type_argument(given[0])
+            if name in ("vec", "packed_vec"):
+                element = self.type_argument(given[0])
+                assert isinstance(element, ScalarType)
+                return vector_of(element, int(self.scalar(given[1]).base), name != "vec")
+            if name == "array":
+                return array_of(self.type_argument(given[0]), int(self.scalar(given[1]).base))
+            if name in ("conditional_t", "enable_if_t"):
+                if name == "enable_if_t":
+                    return self.type_argument(given[1]) if len(given) > 1 else VOID
+                held = self.truth(given[0])
+                return self.type_argument(given[1] if held.base else given[2])
+            if name in ("remove_cv_t", "remove_reference_t", "decay_t"):
+                return self.type_argument(given[0])
+            if name in ("make_unsigned_t", "make_signed_t"):
+                of = self.type_argument(given[0])
+                return SCALARS[("u" if name == "make_unsigned_t" else "") + of.name.removeprefix("u")]
+        raise Problem(f"the type {name!r} is not in the supported language", type.at)
+
+    def _of_type(self, type: TypeName) -> Type:
+        assert type.outer is not None
+        if type.outer.name in ("enable_if", "conditional", "remove_cv", "decay"):
+            inner = TypeName(type.at, f"{type.outer.name}_t", type.outer.arguments)
+            return self._builtin_type(inner)
+        of = self.resolve(type.outer)
+        if isinstance(of, StructType) and of.scope is not None:
+            found = of.scope.get(type.name)
+            if isinstance(found, Type):
+                return found
+        raise Problem(f"{type.outer.name} has no type {type.name!r}", type.at)
+
+    def type_argument(self, given: Any) -> Type:
+        if not isinstance(given, TypeName):
+            raise Problem("expected a type as template argument")
+        return self.resolve(given)
+
+    def with_dimensions(self, type: Type, dimensions: Any) -> Type:
+        for size in reversed(dimensions):
+            count = self.scalar(size)
+            if not count.static:
+                raise Problem("the size of an array has to be known", size.at)
+            if int(count.base) < 1:
+                raise Problem(f"an array of {int(count.base)} elements", size.at)
+            type = array_of(type, int(count.base))
+        return type
+
+    # Variables
+
+    def declare(self, statement: Declaration) -> None:
+        for item in statement.items:
+            self.place_now = item.at
+            if item.names:
+                self._bind(item)
+            elif item.type.reference and item.value is not None:
+                self.scope.names[item.name] = self._referenced(item)
+            else:
+                self._variable(item)
+
+    def _referenced(self, item: Declarator) -> Place:
+        assert item.value is not None
+        place = self.place(item.value)
+        if item.type.name != "auto":
+            wanted = self.with_dimensions(self.resolve(item.type), item.dimensions)
+            if place.type is not wanted:
+                if isinstance(place, ValuePlace) or item.type.const:
+                    return ValuePlace(self.as_type(place.get(self), wanted))
+                return self.pointed(self.cast_pointer(place.pointer(self), wanted))
+        return self.fixed(place)
+
+    def fixed(self, place: Place) -> Place:
+        """The place that a reference is bound to."""
+        return place
+
+    def _bind(self, item: Declarator) -> None:
+        assert item.value is not None
+        value = self.value(item.value)
+        parts = getattr(value, "parts", ())
+        if len(parts) != len(item.names):
+            raise Problem(f"{len(item.names)} names are bound to a value of type {value.type}", item.at)
+        for name, part in zip(item.names, parts, strict=True):
+            self.scope.names[name] = CellPlace(part.type, self.cell(part))
+
+    def _variable(self, item: Declarator) -> None:
+        dimensions = item.dimensions
+        if item.type.name == "auto":
+            value = self._automatic(item)
+            self.scope.names[item.name] = (
+                value if isinstance(value, Closure) else CellPlace(value.type, self.cell(value, item.type.const))
+            )
+            return
+        of = self.resolve(item.type)
+        if dimensions and dimensions[0] is None:
+            if not isinstance(item.value, Initializers):
+                raise Problem("the size of this array is not known", item.at)
+            inner = self.with_dimensions(of, dimensions[1:])
+            of = array_of(inner, len(item.value.items))
+        else:
+            of = self.with_dimensions(of, dimensions)
+        if item.type.space == "threadgroup" and not item.type.pointers:
+            self._group_variable(item, of)
+            return
+        if of is VOID:
+            raise Problem(f"a variable of type {of}", item.at)
+        if isinstance(item.value, Initializers):
+            value = self.initialized(of, item.value.items, item.value.names)
+        elif item.value is not None:
+            value = self.as_type(self.value(item.value), of)
+        elif item.arguments is not None:
+            value = self.initialized(of, item.arguments, [], constructor=True)
+        else:
+            value = self.default(of)
+        self.scope.names[item.name] = CellPlace(of, self.cell(value, item.type.const and not item.type.pointers))
+
+    def _automatic(self, item: Declarator) -> Value:
+        if item.value is None:
+            raise Problem("auto without a value", item.at)
+        if isinstance(item.value, Initializers) and len(item.value.items) == 1:
+            return self.value(item.value.items[0])
+        return self.value(item.value)
+
+    def _group_variable(self, item: Declarator, of: Type) -> None:
+        """Memory of a group. A declaration that is met again, in a loop, is the same memory."""
+        memory = self.group_variable(item, of)
+        self.scope.names[item.name] = MemoryPlace(of, memory, static(self.index_type, 0))
+        if item.value is not None:
+            place = self.scope.names[item.name]
+            place.set(self, self.value_as(item.value, of))
+
+    def group_variable(self, item: Declarator, of: Type) -> Any:
+        raise NotImplementedError
+
+    def default(self, type: Type) -> Value:
+        """The value of a variable without initializer: that of the default constructor, or of the fields."""
+        if isinstance(type, StructType) and type.definition is not None:
+            return self.made_struct(type, [])
+        return self.zero(type)
+
+    # Initializers
+
+    def construct_type(self, expression: Construct) -> Type:
+        return self.resolve(expression.type)
+
+    def initialized(
+        self, type: Type, items: list[Expression], names: list[str | None], constructor: bool = False
+    ) -> Value:
+        """A value of a type from `{…}` or `(…)`."""
+        if isinstance(type, MatrixType):
+            return matrices.made(self, type, [self.value(item) for item in items]) if items else self.zero(type)
+        if isinstance(type, ArrayType):
+            return self._array(type, items)
+        if isinstance(type, StructType):
+            if type is COMPLEX or not self.constructors(type):
+                return self._struct(type, items, names)
+            return self.made_struct(type, [self.place(item) for item in items])
+        if isinstance(type, VectorType):
+            return self.made_vector(type, [self.value(item) for item in items])
+        if not items:
+            return self.zero(type)
+        if len(items) != 1:
+            raise Problem(f"{len(items)} values for one of type {type}")
+        return self.as_type(self.value_as(items[0], type), type, explicit=True)
+
+    def _array(self, type: ArrayType, items: list[Expression]) -> Value:
+        if len(items) > type.count:
+            raise Problem(f"{len(items)} values for {type}")
+        if len(items) == 1 and type.element is not VOID and not isinstance(items[0], Initializers):
+            first = self.value(items[0])
+            if isinstance(first, Pointer) and isinstance(type.element, ScalarType):
+                return self.as_type(first, type)
+            parts = [self.as_type(first, type.element)]
+        else:
+            parts = [self.value_as(item, type.element) for item in items]
+        rest = (self.zero(type.element),) * (type.count - len(parts))
+        return Array(type.element, (*parts, *rest))
+
+    def _struct(self, type: StructType, items: list[Expression], names: list[str | None]) -> Value:
+        if len(items) == 1 and not any(names) and not isinstance(items[0], Initializers):
+            value = self.value(items[0])
+            if value.type is type or (type is COMPLEX and isinstance(value, (Scalar, Struct))):
+                return self.as_type(value, type)
+            return self._with_fields(type, {0: self.as_type(value, type.fields[0][1])})
+        if len(items) > len(type.fields):
+            raise Problem(f"{len(items)} values for {type}")
+        given = {}
+        for k, (item, name) in enumerate(zip(items, names or [None] * len(items), strict=True)):
+            place = k if name is None else type.places[name]
+            given[place] = self.value_as(item, type.fields[place][1])
+        return self._with_fields(type, given)
+
+    def _with_fields(self, type: StructType, given: dict[int, Value]) -> Value:
+        whole = self.default(type) if len(given) < len(type.fields) else None
+        parts = [
+            given[k] if k in given else whole.parts[k]  # type: ignore[union-attr]
+            for k in range(len(type.fields))
+        ]
+        return Struct(type, tuple(parts))
+
+    def made_vector(self, type: VectorType, values: list[Value]) -> Value:
+        """`float4(a, b.xy, c)` and the like."""
+        parts: list[Scalar] = []
+        for value in values:
+            if isinstance(value, Vector):
+                parts.extend(value.parts)
+            elif isinstance(value, Scalar):
+                parts.append(value)
+            elif isinstance(value, Pointer) and isinstance(value.type, PointerType) and len(values) == 1:
+                target = self.pointed(value)
+                return self.as_type(target.get(self), type)
+            else:
+                raise Problem(f"a value of type {value.type} in a vector")
+        if len(parts) == 1:
+            parts *= type.count
+        if not parts:
+            return self.zero(type)
+        if len(values) == 1 and len(parts) > type.count:
+            parts = parts[: type.count]
+        if len(parts) != type.count:
+            raise Problem(f"{len(parts)} components for a value of type {type}")
+        return Vector(type, tuple([self.n.convert(p, type.element) for p in parts]))
+
+    # Conversions
+
+    def as_type(self, value: Value, type: Type, explicit: bool = False) -> Value:
+        """The value, converted."""
+        old = value.type
+        if old is type:
+            return value
+        if isinstance(type, ScalarType):
+            if isinstance(value, Scalar):
+                return self.n.convert(value, type)
+            if isinstance(value, Pointer) and type is BOOL:
+                return self.as_bool(value)
+            if isinstance(value, Struct):
+                return self.converted_struct(value, type)
+        elif isinstance(type, VectorType):
+            if isinstance(value, Vector) and value.type.count == type.count:
+                return Vector(type, tuple([self.n.convert(p, type.element) for p in value.parts]))
+            if isinstance(value, Scalar):
+                return Vector(type, (self.n.convert(value, type.element),) * type.count)
+        elif isinstance(type, PointerType):
+            if isinstance(value, Pointer):
+                return value if value.target is None or explicit else self.cast_pointer(value, type.element)
+            if isinstance(value, Scalar) and value.static and value.base == 0:
+                return Pointer(type.element, None, static(self.index_type, 0))
+        elif isinstance(type, StructType):
+            if type is COMPLEX and isinstance(value, (Scalar, Vector)):
+                if isinstance(value, Vector) and value.type.count == 2:
+                    return Struct(COMPLEX, tuple([self.n.convert(p, FLOAT) for p in value.parts]))
+                if isinstance(value, Scalar):
+                    return Struct(COMPLEX, (self.n.convert(value, FLOAT), static(FLOAT, 0)))
+            if self.constructors(type):
+                return self.made_struct(type, [ValuePlace(value)])
+            if isinstance(value, Struct) and value.type.name == type.name:
+                return Struct(type, value.parts)
+        elif isinstance(type, ArrayType):
+            found = self._array_from(value, type)
+            if found is not None:
+                return found
+        elif isinstance(type, FunctionType) or type is VOID:
+            return value if type is not VOID else NoValue(VOID)
+        raise Problem(f"a value of type {old} cannot become one of type {type}")
+
+    def _array_from(self, value: Value, type: ArrayType) -> Value | None:
+        if isinstance(value, Pointer) and value.target is not None:
+            if isinstance(value.target, (Memory, Records)):
+                start = self.n.binary("/", value.offset, static(self.index_type, type.count))
+                return self.load(value.target, type, start)
+            if value.target.type is type:
+                return value.target.get(self)
+        if isinstance(value, (Array, Stack)) and value.type.count == type.count:  # type: ignore[attr-defined]
+            return value
+        return None
+
+    def cast_pointer(self, value: Value, element: Type) -> Pointer:
+        """A pointer as one to another type: the offset is in elements of that."""
+        if not isinstance(value, Pointer):
+            if isinstance(value, Scalar) and value.static and value.base == 0:
+                return Pointer(element, None, static(self.index_type, 0))
+            raise Problem(f"a value of type {value.type} cannot become a pointer")
+        old = value.type.element  # type: ignore[attr-defined]
+        if old is element or element is VOID or value.target is None:
+            return value if element is not VOID else Pointer(old, value.target, value.offset)
+        if isinstance(old, ArrayType) and not isinstance(element, ArrayType):
+            return self.cast_pointer(
+                Pointer(old.element, value.target, self._scaled(value.offset, old.count, 1)), element
+            )
+        from .types import size_of
+
+        if isinstance(value.target, Records):
+            raise Problem(f"memory of structs is read as {element}")
+        if isinstance(value.target, Either):
+            of = value.target
+            first, second = (
+                self.cast_pointer(self.advanced(p, value.offset), element) for p in (of.first, of.second)
+            )  # fmt: skip
+            return Pointer(element, Either(of.mask, first, second), static(self.index_type, 0))
+        if not isinstance(value.target, Memory):
+            return Pointer(element, value.target, value.offset)
+        return Pointer(element, value.target, self._scaled(value.offset, size_of(old), size_of(element)))
+
+    def _scaled(self, offset: Scalar, old: int, new: int) -> Scalar:
+        if old == new:
+            return offset
+        if old % new == 0:
+            return self.n.binary("*", offset, static(self.index_type, old // new))
+        if offset.static and int(offset.base) * old % new:
+            raise Problem("a pointer is read as one to a larger type at a place that is no multiple of its size")
+        return self.n.binary(
+            "/", self.n.binary("*", offset, static(self.index_type, old)), static(self.index_type, new)
+        )
+
+    def bits_as(self, value: Value, type: Type) -> Value:
+        """`as_type`: the same bits."""
+        kinds = scalar_leaves(type)
+        found = [leaf for leaf in leaves(value) if isinstance(leaf, Scalar)]
+        if not kinds or not found or sum(k.bits for k in kinds) != sum(leaf.type.bits for leaf in found):
+            raise Problem(f"as_type from {value.type} to {type}, which are not of one size")
+        old, new = found[0].type, kinds[0]
+        if old.bits == new.bits:
+            made = [self._bits(leaf, new) for leaf in found]
+        elif old.bits > new.bits:
+            made = [part for leaf in found for part in self._halves(leaf, new)]
+        else:
+            step = new.bits // old.bits
+            made = [self._joined(found[k : k + step], new) for k in range(0, len(found), step)]
+        return rebuild(self.zero(type), iter(made))
+
+    def _bits(self, leaf: Scalar, new: ScalarType) -> Scalar:
+        if leaf.type.kind in "ui" and new.kind in "ui":
+            return self.n.convert(leaf, new)
+        return self.n.make(new, self.space.bitcast(self.space.asarray(self.n.array(leaf)), new.dtype)[()])
+
+    def _halves(self, leaf: Scalar, new: ScalarType) -> list[Scalar]:
+        wide = self._bits(leaf, SCALARS[_UNSIGNED[leaf.type.bits]])
+        narrow = SCALARS[_UNSIGNED[new.bits]]
+        parts = []
+        for k in range(wide.type.bits // new.bits):
+            parts.append(self.n.convert(self.n.shift(">>", wide, static(INT, k * new.bits)), narrow))
+        return [self._bits(p, new) for p in parts]
+
+    def _joined(self, parts: list[Scalar], new: ScalarType) -> Scalar:
+        wide = SCALARS[_UNSIGNED[new.bits]]
+        whole = static(wide, 0)
+        for k, part in enumerate(parts):
+            bits = self.n.convert(self._bits(part, SCALARS[_UNSIGNED[part.type.bits]]), wide)
+            whole = self.n.same_type("|", whole, self.n.shift("<<", bits, static(INT, k * part.type.bits)))
+        return self._bits(whole, new)
+
+    # What the other parts provide
+
+    def instantiated(self, found: Any, type: TypeName) -> Type:
+        raise NotImplementedError
+
+    def constructors(self, type: StructType) -> list[Any]:
+        raise NotImplementedError
+
+    def made_struct(self, type: StructType, arguments: list[Place]) -> Value:
+        raise NotImplementedError
+
+    def converted_struct(self, value: Struct, type: ScalarType) -> Value:
+        raise NotImplementedError
+
+
+_UNSIGNED = {8: "uchar", 16: "ushort", 32: "uint", 64: "ulong"}

@@ -1,0 +1,580 @@
+"""The walk over expressions: places, values and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import matrices
+from .errors import Problem
+from .masks import StatementWalk
+from .memory import Memory
+from .places import EitherPlace, ElementPlace, MemoryPlace, PartPlace, Place, SwizzlePlace, ValuePlace
+from .syntax import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Conditional,
+    Construct,
+    Expression,
+    Index,
+    Initializers,
+    Lambda,
+    Literal,
+    Member,
+    Name,
+    Postfix,
+    Scoped,
+    SizeOf,
+    TypeName,
+    Unary,
+)  # fmt: skip
+from .types import (
+    BOOL,
+    INT,
+    SCALARS,
+    ULONG,
+    VOID,
+    ArrayType,
+    MatrixType,
+    PointerType,
+    ScalarType,
+    StructType,
+    Type,
+    VectorType,
+    common,
+    size_of,
+    vector_of,
+)  # fmt: skip
+from .values import FALSE, TRUE, Closure, Either, NoValue, Pointer, Scalar, Struct, Value, Vector, static
+from .walk_base import Records
+
+__all__ = ["ExpressionWalk"]
+
+_COMPONENTS = {**{c: k for k, c in enumerate("xyzw")}, **{c: k for k, c in enumerate("rgba")}}
+_COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
+
+
+class ExpressionWalk(StatementWalk):
+    """The walk over expressions."""
+
+    # Entry points
+
+    def effect(self, expression: Expression) -> None:
+        """An expression whose value is not used."""
+        if isinstance(expression, Call):
+            self.call(expression, used=False)
+        elif isinstance(expression, Binary) and expression.op == ",":
+            self.effect(expression.left)
+            self.effect(expression.right)
+        elif isinstance(expression, Postfix):
+            self._step(expression, expression.operand, expression.op)
+        else:
+            self.value(expression)
+
+    def value(self, expression: Expression) -> Value:
+        """The value of an expression."""
+        self.place_now = expression.at
+        rule = _VALUES.get(type(expression))
+        return rule(self, expression) if rule is not None else self.decayed(self.place(expression))
+
+    def decayed(self, place: Place) -> Value:
+        """The value of a place; of an array a pointer to its first element."""
+        kind = place.type
+        if not isinstance(kind, ArrayType) or isinstance(kind, MatrixType):
+            return place.get(self)
+        if isinstance(place, MemoryPlace):
+            start = self.n.binary("*", place.index, static(self.index_type, kind.count))
+            return Pointer(kind.element, place.memory, start)
+        return Pointer(kind.element, place, static(self.index_type, 0))
+
+    def scalar(self, expression: Expression) -> Scalar:
+        found = self.value(expression)
+        if not isinstance(found, Scalar):
+            raise Problem(f"expected a number, but found a value of type {found.type}", expression.at)
+        return found
+
+    def truth(self, expression: Expression) -> Scalar:
+        """The value as a bool."""
+        return self.as_bool(self.value(expression))
+
+    def as_bool(self, value: Value) -> Scalar:
+        if isinstance(value, Pointer):
+            return FALSE if value.target is None else TRUE
+        found = self.as_type(value, BOOL)
+        assert isinstance(found, Scalar)
+        return found
+
+    def value_as(self, expression: Expression, type: Type | None) -> Value:
+        """The value of an expression, converted."""
+        if isinstance(expression, Initializers):
+            if type is None:
+                raise Problem("the type of { } is not known here", expression.at)
+            return self.initialized(type, expression.items, expression.names)
+        found = self.value(expression)
+        return found if type is None else self.as_type(found, type)
+
+    def place(self, expression: Expression) -> Place:
+        """The place that an expression names; a value without one has a place of its own."""
+        self.place_now = expression.at
+        rule = _PLACES.get(type(expression))
+        return rule(self, expression) if rule is not None else ValuePlace(self.value(expression))
+
+    # Places
+
+    def _name(self, expression: Name) -> Place:
+        found = self.lookup(expression)
+        if isinstance(found, Place):
+            return found
+        if isinstance(found, Value):
+            return ValuePlace(found)
+        if expression.id.endswith("_v") and expression.arguments:
+            return ValuePlace(self.trait(expression.id.removesuffix("_v"), expression.arguments, expression.at))
+        raise Problem(f"use of undeclared name {expression.id!r}", expression.at)
+
+    def lookup(self, expression: Name) -> Any:
+        """What a name stands for, or None."""
+        if expression.spaces:
+            scoped = self.scope.get(f"{expression.spaces[-1]}::")
+            if scoped is not None and expression.id in scoped:
+                return scoped[expression.id]
+        found = self.scope.get(expression.id)
+        if isinstance(found, list) and found and not callable(found):
+            return self.function_value(expression, found)
+        return found
+
+    def _index(self, expression: Index) -> Place:
+        of = self.place(expression.target)
+        kind = of.type
+        if isinstance(kind, StructType):
+            overload = self.operator_of(kind, "operator[]")
+            if overload is not None:
+                return ValuePlace(self.call_method(of, overload, [self.place(expression.index)]))
+        index = self.scalar(expression.index)
+        self.place_now = expression.at
+        return self.element(of, index)
+
+    def element(self, of: Place, index: Scalar) -> Place:
+        """The place `of[index]`."""
+        kind = of.type
+        if isinstance(kind, PointerType):
+            pointer = of.get(self)
+            assert isinstance(pointer, Pointer)
+            return self.pointed(self.advanced(pointer, index))
+        if isinstance(of, MemoryPlace) and isinstance(kind, (ArrayType, VectorType)):
+            room = kind.count if isinstance(kind, ArrayType) else kind.room
+            start = self.n.binary("*", of.index, static(self.index_type, room))
+            return MemoryPlace(
+                kind.element, of.memory, self.n.binary("+", start, self.n.convert(index, self.index_type))
+            )
+        if isinstance(kind, (ArrayType, VectorType)):
+            if index.static:
+                if not 0 <= int(index.base) < kind.count:
+                    raise Problem(f"index {int(index.base)} is outside of {kind}")
+                return PartPlace(kind.element, of, int(index.base))
+            return ElementPlace(kind.element, of, index)
+        raise Problem(f"a value of type {kind} has no elements")
+
+    def advanced(self, pointer: Pointer, index: Scalar, op: str = "+") -> Pointer:
+        from .memory import as_index
+
+        step = as_index(self.n, index)
+        offset = pointer.offset
+        if offset.static and offset.base == 0 and op == "+":
+            made = step
+        else:
+            made = self.n.binary(op, offset, step)
+        return Pointer(pointer.type.element, pointer.target, made)  # type: ignore[attr-defined]
+
+    def pointed(self, pointer: Pointer) -> Place:
+        """The place that a pointer points to."""
+        of, element = pointer.target, pointer.type.element  # type: ignore[attr-defined]
+        if of is None:
+            raise Problem("a null pointer is followed")
+        if isinstance(of, Either):
+            first, second = (self.pointed(self.advanced(p, pointer.offset)) for p in (of.first, of.second))
+            return EitherPlace(element, of.mask, first, second)
+        if isinstance(of, (Memory, Records)):
+            return MemoryPlace(element, of, pointer.offset)
+        if isinstance(of.type, (ArrayType, VectorType)) and of.type is not element:
+            if of.type.element is not element:
+                return self.reinterpreted(of, element, pointer.offset)
+            return self.element(of, pointer.offset)
+        if pointer.offset.static and pointer.offset.base == 0:
+            return of if of.type is element else self.reinterpreted(of, element, pointer.offset)
+        raise Problem(f"a pointer to a variable of type {of.type} is moved away from it")
+
+    def reinterpreted(self, of: Place, element: Type, offset: Scalar) -> Place:
+        raise Problem(f"a pointer to {of.type} is read as one to {element}: for local variables that is not supported")
+
+    def _member(self, expression: Member) -> Place:
+        of = self.place(expression.target)
+        if expression.arrow:
+            of = self.dereferenced(of)
+        self.place_now = expression.at
+        return self.member(of, expression.name)
+
+    def member(self, of: Place, name: str) -> Place:
+        """The place `of.name`."""
+        kind = of.type
+        if isinstance(kind, StructType):
+            position = kind.places.get(name)
+            if position is None:
+                raise Problem(f"{kind} has no field {name!r}")
+            if isinstance(of, MemoryPlace):
+                memory, part, index = self.parts(of.memory, kind, of.index)[position]
+                return MemoryPlace(part, memory, index)
+            return PartPlace(kind.fields[position][1], of, position)
+        if isinstance(kind, VectorType):
+            positions = tuple([_COMPONENTS.get(c, 4) for c in name])
+            if not positions or max(positions) >= kind.count or len(positions) > 4:
+                raise Problem(f"{kind} has no component {name!r}")
+            if len(positions) == 1:
+                if isinstance(of, MemoryPlace):
+                    return self.element(of, static(INT, positions[0]))
+                return PartPlace(kind.element, of, positions[0])
+            return SwizzlePlace(vector_of(kind.element, len(positions)), of, positions)
+        if isinstance(kind, ScalarType) and set(name) <= set("xr"):
+            value = of.get(self)
+            assert isinstance(value, Scalar)
+            return ValuePlace(value if len(name) == 1 else Vector(vector_of(kind, len(name)), (value,) * len(name)))
+        raise Problem(f"a value of type {kind} has no member {name!r}")
+
+    def dereferenced(self, of: Place) -> Place:
+        kind = of.type
+        if isinstance(kind, ArrayType):
+            return self.element(of, static(INT, 0))
+        if not isinstance(kind, PointerType):
+            raise Problem(f"a value of type {kind} is no pointer")
+        pointer = of.get(self)
+        assert isinstance(pointer, Pointer)
+        return self.pointed(pointer)
+
+    def _unary_place(self, expression: Unary) -> Place:
+        if expression.op == "*":
+            return self.dereferenced(self.place(expression.operand))
+        if expression.op in ("++", "--"):
+            self._step(expression, expression.operand, expression.op)
+            return self.place(expression.operand)
+        return ValuePlace(self._unary(expression))
+
+    def _assign_place(self, expression: Assign) -> Place:
+        value = self._assign(expression)
+        found = self.place(expression.target) if isinstance(expression.target, Name) else ValuePlace(value)
+        return found
+
+    # Values
+
+    def _literal(self, expression: Literal) -> Value:
+        if expression.type == "string":
+            return NoValue(VOID)
+        return static(SCALARS[expression.type], expression.value)
+
+    def _unary(self, expression: Unary) -> Value:
+        op = expression.op
+        if op == "&":
+            return self.place(expression.operand).pointer(self)
+        if op in ("*", "++", "--"):
+            return self._unary_place(expression).get(self)
+        value = self.value(expression.operand)
+        if isinstance(value, Struct):
+            return self.overloaded(f"operator{op}", [ValuePlace(value)], expression)
+        if op == "!" and isinstance(value, Pointer):
+            return self.n.negate(self.as_bool(value))
+        if isinstance(value.type, MatrixType) and op == "-":
+            return matrices.operator(self, "*", static(SCALARS["float"], -1), value)
+        if isinstance(value, Vector):
+            if op == "!":
+                of = vector_of(BOOL, value.type.count)
+                return Vector(of, tuple([self.n.unary("!", p) for p in value.parts]))
+            kind = value.type.element
+            return Vector(value.type, tuple([self.n.convert(self.n.unary(op, p), kind) for p in value.parts]))
+        if not isinstance(value, Scalar):
+            raise Problem(f"{op} of a value of type {value.type}", expression.at)
+        return self.n.unary(op, value)
+
+    def _step(self, expression: Expression, operand: Expression, op: str) -> Value:
+        """`++` and `--`; the value before."""
+        place = self.place(operand)
+        old = place.get(self)
+        if isinstance(old, Pointer):
+            place.set(self, self.advanced(old, static(INT, 1), op[0]))
+        elif isinstance(old, Scalar):
+            place.set(self, self.n.convert(self.n.binary(op[0], old, static(INT, 1)), old.type))
+        elif isinstance(old, Vector):
+            place.set(self, self.as_type(self.operate(op[0], old, static(INT, 1), expression), old.type))
+        else:
+            raise Problem(f"{op} of a value of type {old.type}", expression.at)
+        return old
+
+    def _postfix(self, expression: Postfix) -> Value:
+        return self._step(expression, expression.operand, expression.op)
+
+    def _binary(self, expression: Binary) -> Value:
+        op = expression.op
+        if op == ",":
+            self.effect(expression.left)
+            return self.value(expression.right)
+        if op in ("&&", "||"):
+            return self._short(expression)
+        left = self.value(expression.left)
+        right = self.value(expression.right)
+        self.place_now = expression.at
+        return self.operate(op, left, right, expression)
+
+    def _short(self, expression: Binary) -> Value:
+        """`&&` and `||`: the right operand only for threads that need it."""
+        left = self.truth(expression.left)
+        both = expression.op == "&&"
+        if left.static and bool(left.base) != both:
+            return left
+        if left.static:
+            return self.truth(expression.right)
+        whole = self.mask
+        self.mask = self.narrowed(whole, left if both else self.n.negate(left))
+        self.depth += 1
+        try:
+            right = self.truth(expression.right)
+        finally:
+            self.mask = whole
+            self.depth -= 1
+        return self.n.logical("&" if both else "|", left, right)
+
+    def operate(self, op: str, left: Value, right: Value, expression: Any) -> Value:
+        """A binary operator."""
+        if isinstance(left, Scalar) and isinstance(right, Scalar):
+            if (left.type.kind == "f" or right.type.kind == "f") and op in ("&", "|", "^", "<<", ">>", "%"):
+                raise Problem(f"{op} of values of types {left.type} and {right.type}", expression.at)
+            return self.n.binary(op, left, right)
+        if isinstance(left.type, MatrixType) or isinstance(right.type, MatrixType):
+            return matrices.operator(self, op, left, right)
+        if isinstance(left, Struct) or isinstance(right, Struct):
+            return self.overloaded(f"operator{op}", [ValuePlace(left), ValuePlace(right)], expression)
+        if isinstance(left, Pointer) or isinstance(right, Pointer):
+            return self._pointers(op, left, right, expression)
+        if isinstance(left, Vector) or isinstance(right, Vector):
+            return self._vectors(op, left, right, expression)
+        raise Problem(f"{op} of values of types {left.type} and {right.type}", expression.at)
+
+    def _pointers(self, op: str, left: Value, right: Value, expression: Any) -> Value:
+        if op in ("+", "-") and isinstance(left, Pointer) and isinstance(right, Scalar):
+            return self.advanced(left, right, op)
+        if op == "+" and isinstance(right, Pointer) and isinstance(left, Scalar):
+            return self.advanced(right, left)
+        if isinstance(left, Pointer) and isinstance(right, Scalar) and right.static and right.base == 0:
+            return TRUE if (left.target is None) == (op == "==") else FALSE
+        if not isinstance(left, Pointer) or not isinstance(right, Pointer):
+            raise Problem(f"{op} of values of types {left.type} and {right.type}", expression.at)
+        if left.target is not right.target:
+            if op in ("==", "!="):
+                return TRUE if op == "!=" else FALSE
+            raise Problem("two pointers into different buffers", expression.at)
+        found = self.n.binary(op, left.offset, right.offset)
+        return found if found.type is BOOL else self.n.convert(found, SCALARS["long"])
+
+    def _vectors(self, op: str, left: Value, right: Value, expression: Any) -> Value:
+        of = left.type if isinstance(left, Vector) else right.type
+        assert isinstance(of, VectorType)
+        element = of.element
+        if isinstance(left, Vector) and isinstance(right, Vector):
+            if left.type.count != right.type.count:
+                raise Problem(f"{op} of values of types {left.type} and {right.type}", expression.at)
+            if left.type.element is not right.type.element and op not in ("<<", ">>"):
+                element = common(left.type.element, right.type.element)
+        xs, ys = (
+            v.parts if isinstance(v, Vector) else (self.as_type(v, element),) * of.count for v in (left, right)
+        )  # fmt: skip
+        parts = []
+        for x, y in zip(xs, ys, strict=True):
+            assert isinstance(x, Scalar)
+            assert isinstance(y, Scalar)
+            x, y = self.n.convert(x, element), self.n.convert(y, element)
+            if op in _COMPARISONS:
+                parts.append(self.n.compare(op, x, y))
+            elif op in ("<<", ">>"):
+                parts.append(self.n.convert(self.n.shift(op, x, y), element))
+            else:
+                parts.append(self.n.same_type(op, x, y))
+        return Vector(vector_of(BOOL if op in _COMPARISONS else element, of.count), tuple(parts))
+
+    def _assign(self, expression: Assign) -> Value:
+        target = expression.target
+        if expression.op == "":
+            value = None
+            if not isinstance(expression.value, Initializers):
+                value = self.value(expression.value)
+            place = self.place(target)
+            if value is None:
+                value = self.value_as(expression.value, place.type)
+            if isinstance(place.type, StructType) and place.type is not value.type:
+                method = self.operator_of(place.type, "operator=")
+                if method is not None:
+                    return self.call_method(place, method, [ValuePlace(value)])
+            value = self.as_type(value, place.type)
+        else:
+            place = self.place(target)
+            right = self.value(expression.value)
+            self.place_now = expression.at
+            old = place.get(self)
+            if isinstance(old, Struct):
+                method = self.operator_of(old.type, f"operator{expression.op}=")
+                if method is not None:
+                    return self.call_method(place, method, [ValuePlace(right)])
+            value = self.as_type(self.operate(expression.op, old, right, expression), place.type)
+        self.place_now = expression.at
+        place.set(self, value)
+        return value
+
+    def _conditional(self, expression: Conditional) -> Value:
+        condition = self.value(expression.condition)
+        if isinstance(condition, Vector):
+            a, b = self.value(expression.then), self.value(expression.other)
+            return self.choose(condition, a, b)
+        known = self.as_bool(condition)
+        whole = self.mask
+        found: list[Value] = []
+        self.depth += 1
+        try:
+            for wanted, part in ((known, expression.then), (self.n.negate(known), expression.other)):
+                self.mask = self.narrowed(whole, wanted)
+                if isinstance(part, Initializers):
+                    raise Problem("{ } in a conditional expression", part.at)
+                found.append(self.value(part))
+        finally:
+            self.mask = whole
+            self.depth -= 1
+        a, b = found
+        if isinstance(a, NoValue):
+            return a
+        of = self.common_type(a, b, expression)
+        return self.select(known, self.as_type(a, of), self.as_type(b, of))
+
+    def choose(self, condition: Vector, a: Value, b: Value) -> Value:
+        """`condition ? a : b`, component by component."""
+        of = a.type if isinstance(a, Vector) else b.type
+        a, b = self.as_type(a, of), self.as_type(b, of)
+        assert isinstance(a, Vector)
+        assert isinstance(b, Vector)
+        parts = [self.n.select(c, x, y) for c, x, y in zip(condition.parts, a.parts, b.parts, strict=True)]
+        return Vector(a.type, tuple(parts))
+
+    def common_type(self, a: Value, b: Value, expression: Any) -> Type:
+        if a.type is b.type:
+            return a.type
+        if isinstance(a, Scalar) and isinstance(b, Scalar):
+            return common(a.type, b.type)
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, Vector) and isinstance(y, Scalar):
+                return x.type
+            if isinstance(x, Struct) and isinstance(y, Scalar):
+                return x.type
+            if isinstance(x, Pointer) and isinstance(y, Scalar):
+                return x.type
+        return a.type
+
+    def _size_of(self, expression: SizeOf) -> Value:
+        of = expression.operand
+        kind = self.resolve(of) if isinstance(of, TypeName) else self.place(of).type
+        return static(ULONG, size_of(kind))
+
+    def _cast(self, expression: Cast) -> Value:
+        of = self.resolve(expression.type)
+        if expression.kind == "as_type":
+            return self.bits_as(self.value(expression.operand), of)
+        if of is VOID:
+            self.effect(expression.operand)
+            return NoValue(VOID)
+        if expression.type.reference:
+            return self.pointed(self.cast_pointer(self.place(expression.operand).pointer(self), of)).get(self)
+        value = self.value(expression.operand)
+        self.place_now = expression.at
+        if isinstance(of, PointerType):
+            return self.cast_pointer(value, of.element)
+        return self.as_type(value, of, explicit=True)
+
+    def _lambda(self, expression: Lambda) -> Value:
+        return self.closure(expression.function)
+
+    def _initializers(self, expression: Initializers) -> Value:
+        raise Problem("the type of { } is not known here", expression.at)
+
+    def _construct(self, expression: Construct) -> Value:
+        of = self.construct_type(expression)
+        if not isinstance(of, (ScalarType, VectorType, StructType, ArrayType)):
+            if isinstance(of, PointerType) and len(expression.arguments) == 1:
+                return self.cast_pointer(self.value(expression.arguments[0]), of.element)
+            raise Problem(f"a value of type {of} cannot be made", expression.at)
+        return self.initialized(of, expression.arguments, [], constructor=not expression.braces)
+
+    def _call(self, expression: Call) -> Value:
+        return self.call(expression, used=True)
+
+    # What the other parts provide
+
+    def call(self, expression: Call, used: bool) -> Value:
+        raise NotImplementedError
+
+    def construct_type(self, expression: Construct) -> Type:
+        raise NotImplementedError
+
+    def initialized(
+        self, type: Type, items: list[Expression], names: list[str | None], constructor: bool = False
+    ) -> Value:
+        raise NotImplementedError
+
+    def cast_pointer(self, value: Value, element: Type) -> Pointer:
+        raise NotImplementedError
+
+    def bits_as(self, value: Value, type: Type) -> Value:
+        raise NotImplementedError
+
+    def overloaded(self, name: str, operands: list[Place], expression: Any) -> Value:
+        raise NotImplementedError
+
+    def operator_of(self, type: StructType, name: str) -> Any:
+        raise NotImplementedError
+
+    def call_method(self, of: Place, functions: Any, arguments: list[Place]) -> Value:
+        raise NotImplementedError
+
+    def function_value(self, expression: Name, functions: Any) -> Value:
+        raise NotImplementedError
+
+    def closure(self, function: Any) -> Closure:
+        raise NotImplementedError
+
+    def scoped(self, expression: Scoped) -> Value:
+        raise NotImplementedError
+
+    def trait(self, name: str, arguments: Any, at: Any) -> Value:
+        raise NotImplementedError
+
+    def as_type(self, value: Value, type: Type, explicit: bool = False) -> Value:
+        """The value, converted."""
+        raise NotImplementedError
+
+
+_VALUES: dict[type, Callable[..., Value]] = {
+    Literal: ExpressionWalk._literal,
+    Unary: ExpressionWalk._unary,
+    Postfix: ExpressionWalk._postfix,
+    Binary: ExpressionWalk._binary,
+    Assign: ExpressionWalk._assign,
+    Conditional: ExpressionWalk._conditional,
+    SizeOf: ExpressionWalk._size_of,
+    Cast: ExpressionWalk._cast,
+    Lambda: ExpressionWalk._lambda,
+    Initializers: ExpressionWalk._initializers,
+    Construct: ExpressionWalk._construct,
+    Call: ExpressionWalk._call,
+    Scoped: lambda walk, e: walk.scoped(e),
+}
+
+_PLACES: dict[type, Callable[..., Place]] = {
+    Name: ExpressionWalk._name,
+    Index: ExpressionWalk._index,
+    Member: ExpressionWalk._member,
+    Unary: ExpressionWalk._unary_place,
+    Assign: ExpressionWalk._assign_place,
+}

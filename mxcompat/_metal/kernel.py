@@ -1,0 +1,219 @@
+"""A kernel: its text, parsed once, and run for a grid.
+
+The walk goes over the header and the body for each region of the grid: the whole groups, and those cut at the edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .axes import Axes, Region, Resplit, lane_splits, regions
+from .check import check
+from .errors import KernelError, Place, Problem
+from .lexer import Token
+from .names import bind
+from .numbers import Numbers
+from .parse_base import BUILTIN_TEMPLATES
+from .parser import Parser
+from .prelude import PRELUDE
+from .preprocess import Macro, preprocess
+from .signature import Input, Output, Signature
+from .space import JaxSpace, NumpySpace, Space
+from .syntax import Binary, Conditional, Expression, Literal, Statement, Unary
+from .types import dtype_named
+from .walk import Walk
+
+__all__ = ["Kernel", "parse_kernel"]
+
+
+_OF_GROUPS = (
+    "threadgroup", "simd", "quad", "threads_per_group", "thread_index_in", "threadIdx", "blockIdx", "blockDim",
+    "__shared__", "__syncthreads", "cooperative_groups", "lane",
+)  # fmt: skip
+
+
+_OF_LANES = ("simd", "quad", "shfl", "_sync", "lane", "warp")
+
+
+class Kernel:
+    """A kernel that has been parsed."""
+
+    def __init__(self, source: str, header: str, signature: Signature) -> None:
+        self.source, self.header, self.signature = source, header, signature
+        self.forms: dict[Any, Any] = {}
+        self.together = any(word in source or word in header for word in _OF_GROUPS)
+        self.lanes = any(word in source or word in header for word in _OF_LANES)
+        try:
+            self._parse()
+        except Problem as problem:
+            raise self.error(problem) from None
+
+    def _parse(self) -> None:
+        macros: dict[str, Macro] = {}
+        types: set[str] = set()
+        templates = {name for name in BUILTIN_TEMPLATES if name not in ("vec",)} | {"vec"}
+        spaces = {"metal", "fast", "precise", "std", "mlx", "cg", "cooperative_groups", "cuda", "steel", "simd_vote"}
+        types |= {value.name for value in self.signature.template if value.kind == "dtype"}
+        start = Place("source", 1, 1)
+        parts: list[list[Statement]] = []
+        for text, part in ((PRELUDE, "prelude"), (self.header, "header"), (self.source, "source")):
+            tokens = preprocess(text, part, macros, _condition)
+            parser = Parser(tokens, start._replace(part=part), types, templates, spaces)
+            parts.append(parser.text())
+        check(parts)
+        self.prelude, self.declared, self.body = parts
+
+    def error(self, problem: Problem, place: Place | None = None) -> KernelError:
+        """The error of a problem, at its place."""
+        at = problem.place or place or Place("source", 1, 1)
+        text = {"source": self.source, "header": self.header, "prelude": PRELUDE}[at.part]
+        lines = text.split("\n")
+        line = lines[at.line - 1] if at.line <= len(lines) else ""
+        return KernelError(self.signature.name, at.line, at.column, line, problem.reason, at.part)
+
+    def run(
+        self, xp: Any, inputs: Sequence[Any], grid: tuple[int, int, int], threadgroup: tuple[int, int, int],
+        init_value: float | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """Run the kernel.
+
+        Args:
+            xp: NumPy, to compute at once, or `jax.numpy`, to trace.
+            inputs: an array for each input; of those without axes it may be a NumPy scalar, which is then a constant.
+            grid: how many threads along x, y and z.
+            threadgroup: how many of a group.
+            init_value: what the outputs are at first; 0 by default.
+
+        Returns:
+            The outputs.
+
+        Raises:
+            KernelError: if the kernel does something outside of the supported language.
+        """
+        space: Space = NumpySpace() if xp is np else JaxSpace()
+        group = tuple([max(1, min(t, n)) for t, n in zip(threadgroup, grid, strict=True)])
+        flat = [self._flat(space, x, i) for x, i in zip(inputs, self.signature.inputs, strict=True)]
+        outputs = [self._empty(space, o, init_value) for o in self.signature.outputs]
+        if min(grid) > 0:
+            found = regions(grid, group) if self.together else [Region((0, 0, 0), (1, 1, 1), tuple(grid))]  # type: ignore[arg-type]
+            with np.errstate(all="ignore"):
+                for region in found:
+                    outputs = self._region(space, region, flat, outputs, grid, group)
+        return [self._shaped(space, x, o) for x, o in zip(outputs, self.signature.outputs, strict=True)]
+
+    def _region(
+        self, space: Space, region: Region, inputs: list[Any], outputs: list[Any], grid: Any, group: Any
+    ) -> list[Any]:
+        coordinates, splits = self._coordinates(region)
+        while True:
+            axes = Axes(coordinates, splits)
+            walk = Walk(space, Numbers(space, axes), self)
+            try:
+                memories = bind(walk, self, region, grid, group, inputs, outputs)
+                walk.start()
+                return [m.data for m in memories]
+            except Resplit as wanted:
+                splits = _split(splits, wanted, dict(coordinates))
+            except Problem as problem:
+                raise self.error(problem, walk.place_now) from problem
+
+    def _coordinates(self, region: Region) -> tuple[list[tuple[str, int]], dict[str, tuple[int, ...]]]:
+        """Names and extents of the coordinates of threads, and how they are split at first."""
+        x, y, z = region.size
+        if not self.together:
+            return [("z", z), ("y", y), ("x", x)], {}
+        a, b, c = region.groups
+        groups = [("gz", c), ("gy", b), ("gx", a)]
+        splits = lane_splits(region.size) if self.lanes else {}
+        if splits is None:  # the lanes do not follow the axes: the threads of a group get one axis
+            count = -(-x * y * z // 32)
+            return [*groups, ("tl", count * 32)], {"tl": (count, 32)}
+        return [*groups, ("tz", z), ("ty", y), ("tx", x)], splits
+
+    def _flat(self, space: Space, x: Any, of: Input) -> Any:
+        if of.is_reference and of.dtype != "complex64":
+            return x if isinstance(x, np.generic) else x.reshape(())[()] if not space.traced else x.reshape(())
+        x = space.asarray(x).reshape(-1)
+        return _pairs(space, x) if of.dtype == "complex64" else x
+
+    def _empty(self, space: Space, of: Output, value: float | None) -> Any:
+        count = int(np.prod(of.shape, dtype=np.int64))
+        if of.dtype == "complex64":
+            return _pairs(space, space.xp.full(count, value or 0, np.complex64))
+        dtype = dtype_named(of.dtype)
+        first = np.zeros((), dtype) if value is None else np.asarray(value).astype(dtype)
+        return space.xp.full(count, first)
+
+    def _shaped(self, space: Space, x: Any, of: Output) -> Any:
+        if of.dtype == "complex64":
+            if not space.traced:
+                return np.ascontiguousarray(x).view(np.complex64).reshape(of.shape)
+            pairs = x.reshape(-1, 2)
+            return (pairs[:, 0] + 1j * pairs[:, 1]).astype(np.complex64).reshape(of.shape)
+        return x.reshape(of.shape)
+
+
+def _pairs(space: Space, x: Any) -> Any:
+    if not space.traced:
+        return np.ascontiguousarray(x).view(np.float32)
+    return space.xp.stack([x.real, x.imag], -1).reshape(-1)
+
+
+def _split(splits: dict[str, tuple[int, ...]], wanted: Resplit, extents: dict[str, int]) -> dict[str, tuple[int, ...]]:
+    """The splits with one more. Positions count the factors above 1."""
+    factors = splits.get(wanted.role, (extents[wanted.role],))
+    kept = [f for f in factors if f > 1]
+    n = kept[wanted.position]
+    made = (*kept[: wanted.position], n // wanted.factor, wanted.factor, *kept[wanted.position + 1 :])
+    return {**splits, wanted.role: made}
+
+
+def _condition(tokens: list[Token]) -> int:
+    """The value of the condition of an `#if`."""
+    parser = Parser(tokens, tokens[0].place, set(), set(), set())
+    found = parser.expression()
+    if parser.token.kind != "end":
+        parser.fail("expected the end of the condition")
+    return _fold(found)
+
+
+def _fold(node: Expression) -> int:
+    if isinstance(node, Literal):
+        return int(node.value)
+    if isinstance(node, Unary):
+        x = _fold(node.operand)
+        return {"!": int(not x), "-": -x, "~": ~x, "+": x}[node.op]
+    if isinstance(node, Conditional):
+        return _fold(node.then if _fold(node.condition) else node.other)
+    if isinstance(node, Binary):
+        a, b = _fold(node.left), _fold(node.right)
+        if node.op in ("/", "%"):
+            if not b:
+                Problem.at(node.at, "division by zero in a condition")
+            quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+            return quotient if node.op == "/" else a - quotient * b
+        return int(
+            {
+                "+": a + b, "-": a - b, "*": a * b, "&": a & b, "|": a | b, "^": a ^ b, "<": a < b, ">": a > b,
+                "<=": a <= b, ">=": a >= b, "==": a == b, "!=": a != b, "&&": bool(a and b), "||": bool(a or b),
+                "<<": a << (b & 63), ">>": a >> (b & 63),
+            }[node.op]
+        )  # fmt: skip
+    Problem.at(node.at, "this is no condition for the preprocessor")
+
+
+def parse_kernel(source: str, header: str, signature: Signature) -> Kernel:
+    """Parse a kernel.
+
+    Args:
+        source: the body of its function.
+        header: what stands in front of it.
+        signature: its parameters.
+
+    Raises:
+        KernelError: where it does not parse.
+    """
+    return Kernel(source, header, signature)

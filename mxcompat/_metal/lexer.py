@@ -1,0 +1,78 @@
+"""Tokens of a kernel's text. Comments and line continuations are white space; a token knows if it begins a line, which
+the preprocessor reads."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from .errors import Place, Problem
+
+__all__ = ["Token", "tokenize"]
+
+
+class Token(NamedTuple):
+    """One token.
+
+    Args:
+        kind: "name", "number", "string", "char", "op" or "end".
+        text: as it is written.
+        place: where it begins.
+        first: True if it is the first of its line.
+        spaced: True if white space is in front of it.
+        hidden: macros that must not be expanded again in it.
+    """
+
+    kind: str
+    text: str
+    place: Place
+    first: bool = False
+    spaced: bool = False
+    hidden: frozenset[str] = frozenset()
+
+
+_OPERATORS = (
+    "<<=", ">>=", "...", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=", "/=", "%=",
+    "&=", "|=", "^=", "::", "##", *"+-*/%&|^~!<>=?:;,.()[]{}#\\@$",
+)  # fmt: skip
+"""From the longest to the shortest."""
+
+_PATTERN = re.compile(
+    r"(?P<skip>[ \t\r\f\v]+|\\[ \t]*\r?\n|//(?:\\\r?\n|[^\n])*|/\*.*?\*/)"
+    r"|(?P<newline>\n)"
+    r"|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<number>(?:0[xX][0-9A-Fa-f']+(?:\.[0-9A-Fa-f]*)?(?:[pP][+-]?\d+)?|0[bB][01']+"
+    r"|(?:\d[\d']*\.?[\d']*|\.\d[\d']*)(?:[eE][+-]?\d+)?)[A-Za-z]*)"
+    r'|(?P<string>"(?:\\.|[^"\\\n])*")'
+    r"|(?P<char>'(?:\\.|[^'\\\n])+')"
+    r"|(?P<op>" + "|".join(map(re.escape, _OPERATORS)) + ")",
+    re.DOTALL,
+)
+
+
+def tokenize(text: str, part: str) -> list[Token]:
+    """The tokens of a text, without an end mark. Raises Problem at a character that begins no token."""
+    tokens: list[Token] = []
+    position, line, start = 0, 1, 0
+    first, spaced = True, False
+    while position < len(text):
+        found = _PATTERN.match(text, position)
+        place = Place(part, line, position - start + 1)
+        if found is None:
+            if text.startswith("/*", position):
+                Problem.at(place, "this comment has no end")
+            Problem.at(place, f"stray character {text[position]!r}")
+        kind = found.lastgroup or ""
+        if kind == "newline":
+            first, spaced = True, True
+        elif kind == "skip":
+            spaced = True
+        else:
+            tokens.append(Token(kind, found[0], place, first, spaced))
+            first, spaced = False, False
+        lines = found[0].count("\n")
+        if lines:
+            line += lines
+            start = found.start() + found[0].rindex("\n") + 1
+        position = found.end()
+    return tokens

@@ -1,0 +1,84 @@
+"""Constants: what `numeric_limits`, MLX's `Limits` and the header of mathematics define."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .errors import Problem
+from .types import BOOL, FLOAT, HALF, INT, ScalarType, Type
+from .values import Scalar, static
+
+__all__ = ["CONSTANTS", "limit"]
+
+
+def limit(type: Type, name: str, of: str) -> Scalar:
+    """`numeric_limits<T>::name` or `Limits<T>::name`."""
+    if not isinstance(type, ScalarType):
+        raise Problem(f"{of}<{type}>::{name} is not known")
+    if name in ("is_integer", "is_signed", "has_infinity"):
+        kind = type.kind
+        return static(BOOL, {"is_integer": kind in "bui", "is_signed": kind in "if", "has_infinity": kind == "f"}[name])
+    if type.kind == "f":
+        return static(type, _float_limit(type, name, of))
+    found = {
+        "max": type.high, "min": type.low, "lowest": type.low, "finite_max": type.high, "finite_min": type.low,
+        "digits": type.bits - (type.kind == "i"), "infinity": 0, "quiet_NaN": 0, "epsilon": 0,
+    }  # fmt: skip
+    if name not in found:
+        raise Problem(f"{of}<{type}>::{name} is not known")
+    return static(INT if name == "digits" else type, found[name])
+
+
+def _float_limit(type: ScalarType, name: str, of: str) -> Any:
+    info: Any = ml_dtypes.finfo(type.dtype)
+    if of == "Limits" and name in ("max", "min"):
+        return math.inf if name == "max" else -math.inf
+    values = {
+        "max": info.max, "lowest": -info.max, "min": info.smallest_normal, "finite_max": info.max,
+        "finite_min": -info.max, "epsilon": info.eps, "infinity": math.inf, "quiet_NaN": math.nan,
+        "signaling_NaN": math.nan, "denorm_min": info.smallest_subnormal, "digits": info.nmant + 1,
+    }  # fmt: skip
+    if name not in values:
+        raise Problem(f"{of}<{type}>::{name} is not known")
+    return values[name]
+
+
+def _constants() -> dict[str, Scalar]:
+    found: dict[str, Scalar] = {}
+    numbers = {
+        "PI": math.pi, "PI_2": math.pi / 2, "PI_4": math.pi / 4, "1_PI": 1 / math.pi, "2_PI": 2 / math.pi, "E": math.e,
+        "LOG2E": math.log2(math.e), "LOG10E": math.log10(math.e), "LN2": math.log(2), "LN10": math.log(10),
+        "SQRT2": math.sqrt(2), "SQRT1_2": math.sqrt(0.5), "2_SQRTPI": 2 / math.sqrt(math.pi),
+    }  # fmt: skip
+    for name, value in numbers.items():
+        found[f"M_{name}_F"], found[f"M_{name}_H"] = static(FLOAT, value), static(HALF, value)
+        found[f"M_{name}"] = static(FLOAT, value)
+    for prefix, type in (("FLT", FLOAT), ("HALF", HALF)):
+        info: Any = ml_dtypes.finfo(type.dtype)
+        found[f"{prefix}_MAX"], found[f"{prefix}_MIN"] = static(type, info.max), static(type, info.smallest_normal)
+        found[f"{prefix}_EPSILON"] = static(type, info.eps)
+    found["INFINITY"] = found["HUGE_VALF"] = static(FLOAT, math.inf)
+    found["NAN"] = static(FLOAT, math.nan)
+    found["MAXFLOAT"] = static(FLOAT, np.finfo(np.float32).max)
+    for name, bits in (("CHAR", 8), ("SHRT", 16), ("INT", 32), ("LONG", 64)):
+        from .types import SCALARS
+
+        label = {"CHAR": "char", "SHRT": "short", "INT": "int", "LONG": "long"}[name]
+        signed, unsigned = SCALARS[label], SCALARS[f"u{label}"]
+        found[f"{name}_MAX"], found[f"{name}_MIN"] = static(signed, signed.high), static(signed, signed.low)
+        found[f"U{name}_MAX"] = static(unsigned, unsigned.high)
+        if bits > 8:
+            found[f"INT{bits}_MAX"], found[f"INT{bits}_MIN"] = found[f"{name}_MAX"], found[f"{name}_MIN"]
+            found[f"UINT{bits}_MAX"] = found[f"U{name}_MAX"]
+    found["UINT8_MAX"], found["INT8_MAX"], found["INT8_MIN"] = found["UCHAR_MAX"], found["CHAR_MAX"], found["CHAR_MIN"]
+    orders = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
+    for k, name in enumerate(orders):
+        found[f"memory_order_{name}"] = static(INT, k)
+    return found
+
+
+CONSTANTS = _constants()

@@ -1,0 +1,380 @@
+"""The walk over loops. NumPy goes round them; JAX traces one step, unless the steps are few and known.
+
+A step counts for the threads that are still in the loop. What it changes is found out by walking it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mxcompat._graph import policy
+from mxcompat._jax import lax
+
+from .calls import CallWalk
+from .carry import Carry
+from .masks import Loop, children
+from .places import CellPlace
+from .syntax import (
+    Assign,
+    Binary,
+    Break,
+    Continue,
+    Declaration,
+    DoWhile,
+    Expression,
+    For,
+    Function,
+    Name,
+    Postfix,
+    Return,
+    Switch,
+    Unary,
+    While,
+)
+from .types import INT, ScalarType
+from .values import FALSE, Cell, Scalar
+
+__all__ = ["LoopWalk"]
+
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
+
+
+class Trips(NamedTuple):
+    """A loop that counts.
+
+    Args:
+        place: its variable.
+        start: the value at first.
+        step: what is added each time.
+        count: how many times it runs for the thread that stays longest.
+        uniform: True if it runs as often for all.
+    """
+
+    place: CellPlace
+    start: Scalar
+    step: int
+    count: int
+    uniform: bool
+
+
+class _Unknown(Exception):
+    """A loop is not what it was taken for."""
+
+
+class LoopWalk(CallWalk):
+    """The walk over loops."""
+
+    kernel: Any
+
+    def loop(self, statement: For | While | DoWhile) -> None:
+        with self.inner():
+            if isinstance(statement, For) and statement.start is not None:
+                self.run(statement.start)
+            if not self.space.traced:
+                self._directly(statement, None)
+                return
+            trips = self._trips(statement) if isinstance(statement, For) else None
+            weight = _weight(statement.body)
+            if trips is not None:
+                if trips.count == 0:
+                    return
+                if trips.count * weight <= policy.MOST_UNROLLED:
+                    self._directly(statement, trips.count)
+                    return
+                if self._attempt(lambda: self._counted(statement, trips)):
+                    return
+            elif self._attempt(lambda: self._few(statement, weight)):
+                return
+            self._general(statement)
+
+    def _attempt(self, way: Callable[[], None]) -> bool:
+        """Walk a loop in one way; False, with all as it was, if it is not what it was taken for."""
+        before = (self.mask, self.depth, self.scope, len(self.frame.loops), self.cells)
+        self.logs.append({})
+        try:
+            way()
+        except _Unknown:
+            for cell, old in self.logs.pop().items():
+                self.put(cell, old)
+            self.mask, self.depth, self.scope, _, self.cells = before
+            del self.frame.loops[before[3] :]
+            return False
+        for cell, old in self.logs.pop().items():
+            self.log(cell, old)
+        return True
+
+    # Step by step
+
+    def _few(self, statement: For | While | DoWhile, weight: int) -> None:
+        limit = max(1, min(policy.MOST_TRIED, 4 * policy.MOST_UNROLLED // weight))
+        self._directly(statement, None, limit)
+
+    def _directly(self, statement: For | While | DoWhile, count: int | None, limit: int | None = None) -> None:
+        """Go round the loop in Python, `count` times or until the condition is False for all threads."""
+        frame, whole = self.frame, self.mask
+        loop = Loop(self.cell(FALSE))
+        frame.loops.append(loop)
+        added = int(_exits(statement.body))
+        self.depth += added
+        first, steps = isinstance(statement, DoWhile), 0
+        while count is None or steps < count:
+            if not first and statement.condition is not None:
+                held = self.truth(statement.condition)
+                if held.static and not held.base:
+                    break
+                if not held.static:
+                    if limit is not None:
+                        raise _Unknown
+                    self.depth += 1 - added
+                    added = 1
+                    self.mask = self.narrowed(self.mask, held)
+            first = False
+            if not self.anyone():
+                break
+            if steps == limit:
+                raise _Unknown
+            steps += 1
+            with self.inner():
+                self.run(statement.body)
+            self.mask, loop.waiting = self.n.logical("|", self.mask, loop.waiting), FALSE
+            if isinstance(statement, For) and statement.step is not None and self.anyone():
+                self.effect(statement.step)
+        frame.loops.pop()
+        self.depth -= added
+        self._after(statement, whole)
+
+    def _after(self, statement: For | While | DoWhile, whole: Scalar) -> None:
+        """The mask behind a loop: all that came to it, and have not returned."""
+        self.mask = whole
+        if _has(statement.body, Return):
+            self.mask = self.n.logical("&", whole, self.n.negate(self.frame.returned.value))
+
+    # In one trace
+
+    def _counted(self, statement: For, trips: Trips) -> None:
+        """A loop of known length."""
+        whole, frame = self.mask, self.frame
+        leaves = _has(statement.body, Return) or _breaks(statement.body)
+        masked = leaves or not trips.uniform
+        active = self.cell(self.mask)
+        variable = trips.place.cell
+        kind = variable.value.type
+        stays = trips.count > policy.MOST_UNROLLED and leaves
+
+        def body(k: Any) -> None:
+            counter = Scalar(kind, self.space.cast(k, kind.dtype), (), 0, trips.count - 1)
+            moved = self.n._ring("*", counter, Scalar(kind, trips.step, (), trips.step, trips.step))
+            value = self.n._ring("+", trips.start, moved)
+            variable.value, variable.mask, variable.guarded = value, self.mask, None
+            loop = Loop(self.cell(FALSE))
+            frame.loops.append(loop)
+            self.depth += masked or _exits(statement.body)
+            if masked:
+                self.mask = active.value
+                if not trips.uniform:
+                    assert statement.condition is not None
+                    self.mask = self.n.logical("&", self.mask, self.truth(statement.condition))
+            with self.inner():
+                self.run(statement.body)
+            if variable.value is not value:
+                raise _Unknown
+            self.mask = self.n.logical("|", self.mask, loop.waiting)
+            frame.loops.pop()
+            if leaves:
+                self.log(active, active.value)
+                active.value = self.mask
+
+        def go(step: Any, carry: Any) -> Any:
+            def one(k: Any, carry: Any) -> Any:
+                if not stays:
+                    return step(k, carry)
+                going = self.space.xp.any(carry[0][0])
+                return lax.cond(going, lambda c: step(k, c), lambda c: c, carry)
+
+            return lax.fori_loop(np.int32(0), np.int32(trips.count), one, carry)
+
+        old = variable.value
+        try:
+            Carry(self, statement, body, [active] if leaves else []).run(go)
+        finally:
+            variable.value = old
+        self._after(statement, whole)
+
+    def _general(self, statement: For | While | DoWhile) -> None:
+        """A loop whose length the data tell."""
+        whole, frame = self.mask, self.frame
+        self.depth += 1
+        if isinstance(statement, DoWhile) or statement.condition is None:
+            start = self.mask
+        else:
+            start = self.n.logical("&", self.mask, self.truth(statement.condition))
+        if start.static and not start.base:
+            self.depth -= 1
+            return
+        active = self.cell(start)
+
+        def body(_: Any) -> None:
+            loop = Loop(self.cell(FALSE))
+            frame.loops.append(loop)
+            self.mask = active.value
+            with self.inner():
+                self.run(statement.body)
+            self.mask = self.n.logical("|", self.mask, loop.waiting)
+            frame.loops.pop()
+            if isinstance(statement, For) and statement.step is not None and self.anyone():
+                self.effect(statement.step)
+            if statement.condition is not None and self.anyone():
+                self.mask = self.n.logical("&", self.mask, self.truth(statement.condition))
+            self.log(active, active.value)
+            active.value = self.mask
+
+        def go(step: Any, carry: Any) -> Any:
+            return lax.while_loop(
+                lambda c: self.space.xp.any(c[0][0]), lambda c: step(None, c), carry
+            )  # fmt: skip
+
+        Carry(self, statement, body, [active], self._one_way(statement)).run(go)
+        self.depth -= 1
+        self._after(statement, whole)
+
+    def _one_way(self, statement: For | While | DoWhile) -> str:
+        at = statement.at
+        return (
+            f"[metal_kernel] {self.kernel.signature.name}: {at.part} line {at.line}: the data tell how often this loop "
+            "runs, so that it has no derivative in reverse mode. Give the kernel one with mx.custom_function, or the "
+            "loop a length that is known."
+        )
+
+    # Counting
+
+    def _trips(self, statement: For) -> Trips | None:
+        """How often a loop runs that counts up or down to something that does not change; None for another."""
+        condition, step = statement.condition, statement.step
+        if not isinstance(condition, Binary) or condition.op not in _TURNED or step is None:
+            return None
+        if not isinstance(statement.start, Declaration):
+            return None
+        op, name, bound = condition.op, condition.left, condition.right
+        declared = {item.name for item in statement.start.items}
+        if not (isinstance(name, Name) and name.id in declared):
+            op, name, bound = _TURNED[op], bound, name
+        if not (isinstance(name, Name) and name.id in declared):
+            return None
+        changed = _assigned(statement.body)
+        place = self.scope.get(name.id)
+        if name.id in changed or not isinstance(place, CellPlace) or not isinstance(place.cell.value, Scalar):
+            return None
+        if _names(bound) & (changed | {name.id}) or place.type is not place.cell.value.type:
+            return None
+        by = self._step_of(step, name.id, changed)
+        start, kind = place.cell.value, place.type
+        if by is None or not by or not isinstance(kind, ScalarType) or kind.kind not in "ui":
+            return None
+        limit = self.value(bound)
+        if not isinstance(limit, Scalar) or limit.type.kind not in "ui":
+            return None
+        return self._counts(place, start, by, op, limit)
+
+    def _counts(self, place: CellPlace, start: Scalar, by: int, op: str, limit: Scalar) -> Trips | None:
+        n = self.n
+        if not (n.is_exact(start) and n.is_exact(limit)):
+            return None
+        if op == "!=" and abs(by) != 1:
+            return None
+        if op == "!=":
+            op = "<" if by > 0 else ">"
+        if (by > 0) != (op in ("<", "<=")):
+            return None
+        first, last = (start, limit) if by > 0 else (limit, start)
+        known = n._difference(last, first)
+        if known is None or not (isinstance(start.base, int) and isinstance(limit.base, int)):
+            return None
+        low, high = known[0] + (op in ("<=", ">=")), known[1] + (op in ("<=", ">="))
+        most, least = max(0, -(-high // abs(by))), max(0, -(-low // abs(by)))
+        return Trips(place, start, by, most, most == least)
+
+    def _step_of(self, step: Expression, name: str, changed: set[str]) -> int | None:
+        """What a step adds to a variable, if that is known."""
+        if isinstance(step, (Unary, Postfix)) and step.op in ("++", "--") and _is(step.operand, name):
+            return 1 if step.op == "++" else -1
+        if not isinstance(step, Assign) or not _is(step.target, name):
+            return None
+        op, value = step.op, step.value
+        if op == "" and isinstance(value, Binary) and value.op in ("+", "-") and _is(value.left, name):
+            op, value = value.op, value.right
+        if op not in ("+", "-") or _names(value) & (changed | {name}):
+            return None
+        found = self.value(value)
+        if not isinstance(found, Scalar) or not found.static or found.type.kind not in "ui":
+            return None
+        by = int(found.base) if found.type.bits == 64 else INT.wrap(int(found.base))
+        return by if op == "+" else -by
+
+    def put(self, cell: Any, value: Any) -> None:
+        """Set a cell as it was."""
+        if isinstance(cell, Cell):
+            cell.value, cell.guarded = value, None
+        else:
+            cell.data = value
+
+
+def _is(expression: Any, name: str) -> bool:
+    return isinstance(expression, Name) and expression.id == name
+
+
+def _weight(node: Any) -> int:
+    return 1 + sum(_weight(c) for c in children(node))
+
+
+def _names(node: Any) -> set[str]:
+    found = {node.id} if isinstance(node, Name) else set()
+    for child in children(node):
+        found |= _names(child)
+    return found
+
+
+def _root(node: Any) -> str | None:
+    while not isinstance(node, Name):
+        inner = getattr(node, "target", None) or getattr(node, "operand", None)
+        if inner is None:
+            return None
+        node = inner
+    return node.id
+
+
+def _assigned(node: Any) -> set[str]:
+    """The names of variables that something assigns to, or takes the address of."""
+    found: set[str] = set()
+    if isinstance(node, Assign):
+        found.add(_root(node.target) or "")
+    elif isinstance(node, (Unary, Postfix)) and node.op in ("++", "--", "&"):
+        found.add(_root(node.operand) or "")
+    for child in children(node):
+        found |= _assigned(child)
+    return found
+
+
+def _has(node: Any, kind: type) -> bool:
+    """True if there is a statement of a kind, functions within not counted."""
+    if isinstance(node, kind):
+        return True
+    if isinstance(node, Function):
+        return False
+    return any(_has(c, kind) for c in children(node))
+
+
+def _breaks(node: Any) -> bool:
+    """True if there is a break that belongs to the loop around."""
+    if isinstance(node, Break):
+        return True
+    if isinstance(node, (Function, For, While, DoWhile, Switch)):
+        return False
+    return any(_breaks(c) for c in children(node))
+
+
+def _exits(node: Any) -> bool:
+    """True if threads may leave a step before its end."""
+    return _breaks(node) or _has(node, Return) or _has(node, Continue)

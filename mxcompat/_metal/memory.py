@@ -1,0 +1,399 @@
+"""Memory: the buffers of a kernel, and the memory of its groups, read and written by all threads at once.
+
+An index in affine form reads a slice, reshaped, and writes one. Everything else is a gather or a scatter.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .numbers import Numbers
+from .types import BOOL, INT, LONG, ScalarType
+from .values import Scalar
+
+__all__ = ["Memory", "Traffic", "as_index"]
+
+
+class Memory:
+    """A buffer, or an array in the memory of each group. It is a cell, too: a loop carries what it writes.
+
+    Args:
+        name: its name in the kernel.
+        element: the type of its elements.
+        data: the elements: the last axis; the axes of groups are in front of it where each group has its own.
+        batch: how many these are.
+        number: its number among the cells.
+    """
+
+    __slots__ = ("batch", "const", "data", "element", "name", "number", "owned")
+
+    def __init__(self, name: str, element: ScalarType, data: Any, batch: int, number: int, const: bool = False) -> None:
+        self.name, self.element, self.data, self.batch, self.number = name, element, data, batch, number
+        self.const, self.owned = const, False
+
+    @property
+    def count(self) -> int:
+        return self.data.shape[-1]
+
+
+def as_index(n: Numbers, a: Scalar) -> Scalar:
+    """A scalar as an index: an int where that is enough. What has wrapped around is out of bounds either way."""
+    if a.type.bits == 64:
+        if a.low is None or a.high is None or a.low < INT.low or a.high > INT.high:
+            return n.convert(a, LONG)
+        return n.convert(a, INT)
+    return n.convert(a, INT)
+
+
+_JOIN = {
+    "add": lambda xp, a, b: a + b, "min": lambda xp, a, b: xp.fmin(a, b), "max": lambda xp, a, b: xp.fmax(a, b),
+    "and": lambda xp, a, b: a & b, "or": lambda xp, a, b: a | b, "xor": lambda xp, a, b: a ^ b,
+}  # fmt: skip
+
+
+def _neutral(type: ScalarType, op: str) -> Any:
+    if op in ("add", "or", "xor"):
+        return type.dtype.type(0)
+    if op == "and":
+        return type.dtype.type(type.wrap(-1))
+    if type.kind == "f":
+        return type.dtype.type(np.inf if op == "min" else -np.inf)
+    return type.dtype.type(type.high if op == "min" else type.low)
+
+
+def _reduced(xp: Any, array: Any, axes: tuple[int, ...], op: str, dtype: Any) -> Any:
+    if op in ("add", "min", "max"):
+        if op == "add":
+            return xp.sum(array, axes, dtype=dtype, keepdims=True)
+        return (xp.min if op == "min" else xp.max)(array, axis=axes, keepdims=True)
+    for axis in axes:
+        while array.shape[axis] > 1:
+            size = array.shape[axis]
+            cut = [tuple([slice(a, b) if k == axis else slice(None) for k in range(array.ndim)]) for a, b in (
+                (0, size // 2), (size // 2, size // 2 * 2), (size // 2 * 2, size))]  # fmt: skip
+            joined = _JOIN[op](xp, array[cut[0]], array[cut[1]])
+            array = joined if size % 2 == 0 else xp.concatenate([joined, array[cut[2]]], axis)
+    return array
+
+
+class Traffic:
+    """Reads and writes."""
+
+    def __init__(self, n: Numbers) -> None:
+        self.n, self.space, self.axes = n, n.space, n.axes
+
+    # Reading
+
+    def read(self, memory: Memory, type: ScalarType, index: Scalar) -> Any:
+        """The elements at an index, as an array over the axes of threads; 0 out of bounds."""
+        data = self.space.recast(memory.data, type.dtype)
+        if not self.axes.rank and memory.batch == 0 and index.static:
+            i = int(index.base)
+            return data[i] if 0 <= i < data.shape[-1] else type.dtype.type(0)
+        found = self._slice(data, index, memory.batch)
+        if found is None:
+            found = self.space.gather(*self.flat(data, index, memory.batch))
+        if self.space.traced or found.ndim == 0:
+            return found
+        return found if found.base is None else found.copy()
+
+    def flat(self, data: Any, index: Scalar, batch: int) -> tuple[Any, Any]:
+        """Flat data and the flat index."""
+        array = self.n.array(index)
+        if not batch:
+            return data, array
+        count = data.shape[-1]
+        array = self.space.asarray(array)
+        dtype = array.dtype
+        groups: Any = dtype.type(0)
+        for axis in range(batch):
+            groups = groups * dtype.type(self.axes.extents[axis]) + self.n.positions(
+                axis, INT if dtype == np.int32 else LONG
+            )
+        inside = (array >= 0) & (array < count)
+        flat = self.space.where(inside, groups * dtype.type(count) + array, dtype.type(-1))
+        return data.reshape(-1), flat
+
+    def _range(self, index: Scalar, batch: int) -> tuple[Any, list[tuple[int, int, int]], int, int] | None:
+        """The base, the axes as (coefficient, extent, axis) from the largest coefficient, and bounds of an affine index
+        whose base is one number; None for another index."""
+        shape = getattr(index.base, "shape", ())
+        if any(n != 1 for n in shape) or index.low is None or index.high is None:
+            return None
+        if any(axis < batch for axis, _ in index.coefs):
+            return None
+        dims = sorted(
+            [(abs(c), self.axes.extents[axis], axis if c > 0 else ~axis) for axis, c in index.coefs], reverse=True
+        )
+        base = index.base
+        if not isinstance(base, int) and self.space.traced:
+            base = base.reshape(())
+        elif not isinstance(base, int):
+            base = int(np.asarray(base).reshape(()))
+        for c, n, axis in dims:
+            if axis < 0:
+                base = base - c * (n - 1) if isinstance(base, int) else base - base.dtype.type(c * (n - 1))
+        span = 1
+        for c, n, _ in reversed(dims):
+            if c < span:
+                return None
+            span += c * (n - 1)
+        return base, dims, index.low, index.high
+
+    def _slice(self, data: Any, index: Scalar, batch: int) -> Any:
+        """The elements at an affine index by slices and reshapes; None if that is not possible."""
+        known = self._range(index, batch)
+        if known is None:
+            return None
+        base, dims, low, high = known
+        count = data.shape[-1]
+        before, after = max(0, -low), max(0, high + 1 - count)
+        if before + after:
+            if high < 0 or low >= count:
+                return self.space.xp.zeros((1,) * self.axes.rank, data.dtype)
+            if before + after > count or (not isinstance(base, int) and self.space.traced):
+                return None
+            data = self.space.pad(data, before, after)
+            base = base + before if isinstance(base, int) else base + base.dtype.type(before)
+            low, high = low + before, high + before
+        spread = high - low - sum(c * (n - 1) for c, n, _ in dims)
+        found = self._view(data, base, low, spread, [(c, n) for c, n, _ in dims])
+        return self._arranged(found, dims, batch)
+
+    def _view(self, data: Any, base: Any, low: int, spread: int, dims: list[tuple[int, int]]) -> Any:
+        """Elements `base + sum(c * i)` of the last axis, over axes in its place. The base is `low` or up to `spread`
+        more."""
+        space = self.space
+        lead, width = data.shape[:-1], data.shape[-1]
+        box = _box(width, base, low, spread, dims)
+        if box is not None:
+            whole = data.reshape((*lead, *box.shape))
+            return space.cut(whole, box.starts, box.sizes).reshape((*lead, *[n for _, n in dims]))
+        (c, n), inner = dims[0], dims[1:]
+        span = 1 + sum(d * (m - 1) for d, m in inner)
+        row, column = divmod(low, c)
+        if column + spread + span <= c:
+            rows = space.pad(data, 0, -width % c)
+            rows = rows.reshape((*lead, rows.shape[-1] // c, c))[..., row : row + n, :]
+            return self._view(rows, _minus(base, row * c), column, spread, inner)
+        part = space.slice(data, base, c * (n - 1) + span)
+        return self._view(space.pad(part, 0, c - span).reshape((*lead, n, c)), 0, 0, 0, inner)
+
+    def _arranged(self, found: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
+        """An array over the axes of groups and those of the view, over all axes of threads, in order."""
+        flips = [batch + k for k, (_, _, axis) in enumerate(dims) if axis < 0]
+        if flips:
+            found = self.space.xp.flip(found, flips)
+        places = [axis if axis >= 0 else ~axis for _, _, axis in dims]
+        order = sorted(range(len(places)), key=places.__getitem__)
+        if order != list(range(len(order))):
+            found = found.transpose(*range(batch), *[batch + k for k in order])
+        shape = list(found.shape[:batch]) + [1] * (self.axes.rank - batch)
+        for k in order:
+            shape[places[k]] = self.axes.extents[places[k]]
+        return found.reshape(shape)
+
+    # Writing
+
+    def write(
+        self, memory: Memory, type: ScalarType, index: Scalar, value: Any, mask: Scalar, kind: str = "set"
+    ) -> None:
+        """Write the values of the threads in a mask, or combine them with those there (see `combine`)."""
+        if mask.static and not mask.base:
+            return
+        data = memory.data
+        whole = data.shape[-1] * data.dtype.itemsize
+        if not self.space.traced and not memory.owned:
+            data, memory.owned = np.array(data), True
+        seen = self.space.recast(data, type.dtype)
+        value = self.space.asarray(value)
+        found = self._place(seen, index, value, mask, kind, memory.batch) if kind == "set" else None
+        if found is None:
+            found = self._scattered(seen, index, value, mask, kind, memory.batch)
+        if seen is not data and (self.space.traced or found.base is None or seen.dtype != data.dtype):
+            back = self.space.recast(found, data.dtype)
+            used = found.shape[-1] * found.dtype.itemsize
+            if used < whole:
+                back = self.space.xp.concatenate([back, data[..., used // data.dtype.itemsize :]], -1)
+            found = back
+        memory.data = found
+
+    def combine(self, memory: Memory, type: ScalarType, index: Scalar, value: Scalar, mask: Scalar, op: str) -> None:
+        """Combine the values of the threads in a mask with those in memory, each once.
+
+        Args:
+            op: "add", "min", "max", "and", "or" or "xor".
+        """
+        if mask.static and not mask.base:
+            return
+        xp, dtype = self.space.xp, type.dtype
+        array = self.space.asarray(self.n.array(value), dtype)
+        shape = getattr(index.base, "shape", ()) or (1,) * self.axes.rank
+        followed = {axis for axis, _ in index.coefs} | {k for k, n in enumerate(shape) if n > 1}
+        followed |= set(range(memory.batch))
+        wanted = [1 if axis in followed else n for axis, n in enumerate(self.axes.extents)]
+        if not mask.static:
+            array = self.space.where(mask.base, array, _neutral(type, op))
+        rest = tuple([axis for axis in range(self.axes.rank) if axis not in followed])
+        if rest:
+            array = array.reshape((1,) * (self.axes.rank - array.ndim) + array.shape)
+            array = self.space.broadcast(array, np.broadcast_shapes(array.shape, wanted))
+            array = _reduced(xp, array, rest, op, dtype)
+        known = self._range(index, memory.batch)
+        whole = Scalar(BOOL, True, (), 1, 1)
+        if known is not None and known[2] >= 0 and known[3] < self.space.recast(memory.data, dtype).shape[-1]:
+            old = self.read(memory, type, index)
+            self.write(memory, type, index, _JOIN[op](xp, old, array).astype(dtype), whole)
+            return
+        self.write(memory, type, index, array, whole, op)
+
+    def _scattered(self, data: Any, index: Scalar, value: Any, mask: Scalar, kind: str, batch: int) -> Any:
+        flat, array = self.flat(data, index, batch)
+        array = self.space.asarray(array)
+        shape = np.broadcast_shapes(np.shape(array), np.shape(value), np.shape(mask.base))
+        array = self.space.broadcast(array, shape)
+        if not mask.static:
+            array = self.space.where(mask.base, array, array.dtype.type(-1))
+        return self.space.scatter(flat, array, value.astype(data.dtype), kind).reshape(data.shape)
+
+    def _place(self, data: Any, index: Scalar, value: Any, mask: Scalar, kind: str, batch: int) -> Any:
+        """The array after a write at an affine index, by slices; None if that is not possible."""
+        known = self._range(index, batch)
+        if known is None:
+            return None
+        base, dims, low, high = known
+        count = data.shape[-1]
+        if low < 0 or high >= count:
+            if not isinstance(base, int) and self.space.traced:
+                return None
+            if high < 0 or low >= count:
+                return data
+        axes = {axis if axis >= 0 else ~axis for _, _, axis in dims} | set(range(batch))
+        value, chosen = self._picked(value, mask, axes)
+        if value is None:
+            return None
+        value = self._by_place(value, dims, batch)
+        if chosen is not None:
+            chosen = self._by_place(chosen, dims, batch)
+        before, after = max(0, -low), max(0, high + 1 - count)
+        if before + after > count:
+            return None
+        if before + after:
+            data = self.space.pad(data, before, after)
+            base, low, high = base + before, low + before, high + before
+        spread = high - low - sum(c * (n - 1) for c, n, _ in dims)
+        found = self._updated(data, base, low, spread, [(c, n) for c, n, _ in dims], value, chosen)
+        return found[..., before : before + count] if before + after else found
+
+    def _by_place(self, value: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
+        """Values over the axes of threads, over those of groups and of the view."""
+        extents = self.axes.extents
+        places = [axis if axis >= 0 else ~axis for _, _, axis in dims]
+        wanted = [*range(batch), *places]
+        shape = [extents[k] for k in wanted]
+        rest = [k for k in range(self.axes.rank) if k not in wanted]
+        value = value.reshape((1,) * (self.axes.rank - value.ndim) + value.shape)
+        value = value.transpose(*wanted, *rest).reshape([value.shape[k] for k in wanted])
+        value = self.space.broadcast(value, shape)
+        flips = [batch + k for k, (_, _, axis) in enumerate(dims) if axis < 0]
+        return self.space.xp.flip(value, flips) if flips else value
+
+    def _picked(self, value: Any, mask: Scalar, axes: set[int]) -> tuple[Any, Any]:
+        """Values and mask of one thread of those along axes that the index does not follow."""
+        chosen = None if mask.static else mask.base
+        pins = dict(mask.pins)
+        rank = self.axes.rank
+        for axis in range(rank):
+            if axis in axes or self.axes.extents[axis] == 1:
+                continue
+            wide = chosen is not None and chosen.ndim and chosen.shape[axis] > 1
+            varied = value.ndim and value.shape[axis] > 1
+            if not wide and not varied:
+                continue
+            if axis in pins or not wide:
+                k = pins.get(axis, 0)
+                cut = tuple([slice(k, k + 1) if j == axis else slice(None) for j in range(rank)])
+                value = value[cut] if varied else value
+                chosen = chosen[cut] if wide else chosen
+            else:
+                first = self.space.xp.argmax(chosen, axis=axis, keepdims=True)
+                if varied:
+                    shape = list(np.broadcast_shapes(value.shape, first.shape))
+                    shape[axis] = value.shape[axis]
+                    whole = self.space.broadcast(value, shape)
+                    shape[axis] = 1
+                    value = self.space.xp.take_along_axis(whole, self.space.broadcast(first, shape), axis)
+                chosen = self.space.xp.any(chosen, axis=axis, keepdims=True)
+        return value, chosen
+
+    def _updated(
+        self, data: Any, base: Any, low: int, spread: int, dims: list[tuple[int, int]], value: Any, chosen: Any
+    ) -> Any:
+        """The array with elements `base + sum(c * i)` of the last axis replaced where chosen."""
+        space = self.space
+        lead, width = data.shape[:-1], data.shape[-1]
+        box = _box(width, base, low, spread, dims)
+        if box is not None:
+            whole = data.reshape((*lead, *box.shape))
+            value = value.reshape((*lead, *box.sizes)).astype(data.dtype)
+            if chosen is not None:
+                value = space.where(chosen.reshape((*lead, *box.sizes)), value, space.cut(whole, box.starts, box.sizes))
+            return space.put(whole, value, box.starts).reshape(data.shape)
+        (c, n), inner = dims[0], dims[1:]
+        span = 1 + sum(d * (m - 1) for d, m in inner)
+        size = c * (n - 1) + span
+        rows = space.pad(space.slice(data, base, size), 0, c - span).reshape((*lead, n, c))
+        rows = rows if space.traced else np.array(rows)
+        rows = self._updated(rows, 0, 0, 0, inner, value, chosen)
+        return space.put(data, rows.reshape((*lead, n * c))[..., :size], (base,))
+
+
+def _minus(base: Any, by: int) -> Any:
+    return base - by if isinstance(base, int) else base - base.dtype.type(by)
+
+
+class _Box(NamedTuple):
+    """A part of an array of one axis, which is taken as one of several.
+
+    Args:
+        shape: what it is taken as.
+        starts, sizes: where the part begins along each axis, and its extents.
+    """
+
+    shape: tuple[int, ...]
+    starts: tuple[Any, ...]
+    sizes: tuple[int, ...]
+
+
+def _box(width: int, base: Any, low: int, spread: int, dims: list[tuple[int, int]]) -> _Box | None:
+    """Elements `base + sum(c * i)` of an axis as a box; None if they are not one. The base is `low` or up to `spread`
+    more."""
+    total = 1
+    for c, n in reversed(dims):
+        if c != total:
+            break
+        total *= n
+    else:  # no elements in between
+        return _Box((width,), (base,), (total,))
+    shape: list[int] = []
+    starts: list[Any] = []
+    sizes: list[int] = []
+    rest = sum(c * (n - 1) for c, n in dims)
+    for c, n in dims:
+        if c == 1:
+            shape.append(width)
+            starts.append(base)
+            sizes.append(n)
+            return _Box(tuple(shape), tuple(starts), tuple(sizes))
+        rest -= c * (n - 1)
+        row, column = divmod(low, c)
+        if width % c or column + spread + 1 + rest > c:
+            return None
+        shape.append(width // c)
+        starts.append(row)
+        sizes.append(n)
+        base = _minus(base, row * c)
+        width, low = c, column
+    return _Box((*shape, width), (*starts, base), (*sizes, 1))

@@ -1,0 +1,126 @@
+"""What the wrapper around a kernel's body declares: its parameters, and where each thread is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .axes import Region
+from .limits import CONSTANTS
+from .memory import Memory
+from .places import CellPlace, ValuePlace
+from .signature import Input, TemplateValue
+from .types import BOOL, COMPLEX, INT, LONG, UINT, ScalarType, array_of, dtype_named, from_dtype, vector_of
+from .values import Array, Pointer, Scalar, Struct, Vector, static
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+    from .walk import Walk
+
+__all__ = ["bind"]
+
+
+def bind(
+    walk: Walk, kernel: Kernel, region: Region, grid: Any, group: Any, inputs: list[Any], outputs: list[Any]
+) -> list[Memory]:
+    """Declare everything in the walk's outermost scope. Returns the memory of the outputs."""
+    names = walk.scope.names
+    for name, value in CONSTANTS.items():
+        names[name] = ValuePlace(value)
+    for given in kernel.signature.template:
+        names[given.name] = _template(given)
+    signature = kernel.signature
+    for of, data in zip(signature.inputs, inputs, strict=True):
+        _input(walk, names, of, data)
+    memories = []
+    for of, data in zip(signature.outputs, outputs, strict=True):
+        memory, pointer = _buffer(walk, of.name, of.dtype, data, False)
+        names[of.name] = CellPlace(pointer.type, walk.cell(pointer))
+        memories.append(memory)
+    _positions(walk, names, kernel, region, grid, group)
+    return memories
+
+
+def _template(given: TemplateValue) -> Any:
+    if given.kind == "dtype":
+        return from_dtype(dtype_named(str(given.value)))
+    return ValuePlace(static(BOOL if given.kind == "bool" else INT, given.value))
+
+
+def _buffer(walk: Walk, name: str, dtype: str, data: Any, const: bool) -> tuple[Memory, Pointer]:
+    of = from_dtype(dtype_named(dtype))
+    memory = walk.memory(name, of if isinstance(of, ScalarType) else COMPLEX.fields[0][1], data, const)
+    return memory, Pointer(of, memory, static(INT, 0))
+
+
+def _input(walk: Walk, names: dict[str, Any], of: Input, data: Any) -> None:
+    kind = from_dtype(dtype_named(of.dtype))
+    if not of.is_reference:
+        _, pointer = _buffer(walk, of.name, of.dtype, data, True)
+        names[of.name] = CellPlace(pointer.type, walk.cell(pointer))
+    elif kind is COMPLEX:
+        parts = tuple([walk.n.make(t, data[k]) for k, (_, t) in enumerate(COMPLEX.fields)])
+        names[of.name] = ValuePlace(Struct(COMPLEX, parts))
+    else:
+        assert isinstance(kind, ScalarType)
+        names[of.name] = ValuePlace(walk.n.make(kind, data))
+    _constants(walk, names, f"{of.name}_shape", INT, of.shape)
+    _constants(walk, names, f"{of.name}_strides", LONG, of.strides)
+    names[f"{of.name}_ndim"] = ValuePlace(static(INT, len(of.shape)))
+
+
+def _constants(walk: Walk, names: dict[str, Any], name: str, kind: ScalarType, values: Any) -> None:
+    """An array of constants, which the kernel has a pointer to."""
+    if not values:
+        values = (0,)
+    whole = Array(kind, tuple([static(kind, v) for v in values]))
+    place = CellPlace(array_of(kind, len(values)), walk.cell(whole, const=True))
+    names[name] = place
+
+
+def _positions(walk: Walk, names: dict[str, Any], kernel: Kernel, region: Region, grid: Any, group: Any) -> None:
+    axes = walk.axes
+
+    def coordinate(role: str, extent: int, first: int = 0) -> Scalar:
+        coefs = axes.coefs(role)
+        if not coefs:
+            return static(UINT, first)
+        return Scalar(UINT, first, coefs, first, first + extent - 1)
+
+    def three(parts: Any) -> ValuePlace:
+        return ValuePlace(Vector(vector_of(UINT, 3), tuple(parts)))
+
+    def known(values: Any) -> ValuePlace:
+        return three([static(UINT, v) for v in values])
+
+    def one(value: Scalar) -> ValuePlace:
+        return ValuePlace(value)
+
+    n = walk.n
+    if not kernel.together:
+        names["thread_position_in_grid"] = three([coordinate(r, region.size[k]) for k, r in enumerate("xyz")])
+        names["threads_per_grid"] = names["grid_size"] = known(grid)
+        return
+    groups = [coordinate(f"g{r}", region.groups[k], region.first[k]) for k, r in enumerate("xyz")]
+    threads = walk.threads(region)
+    spread = [n.same_type("*", g, static(UINT, group[k])) for k, g in enumerate(groups)]
+    position = [n.same_type("+", s, t) for s, t in zip(spread, threads.position, strict=True)]
+    names["thread_position_in_grid"] = three(position)
+    names["thread_position_in_threadgroup"] = three(threads.position)
+    names["threadgroup_position_in_grid"] = three(groups)
+    names["threads_per_grid"] = names["grid_size"] = known(grid)
+    names["threads_per_threadgroup"] = known(region.size)
+    names["dispatch_threads_per_threadgroup"] = known(group)
+    counts = [-(-g // t) for g, t in zip(grid, group, strict=True)]
+    names["threadgroups_per_grid"] = names["dispatch_threadgroups_per_grid"] = known(counts)
+    names["thread_index_in_threadgroup"] = one(threads.index)
+    names["thread_index_in_simdgroup"] = one(threads.lane)
+    names["simdgroup_index_in_threadgroup"] = one(threads.simdgroup)
+    total = region.size[0] * region.size[1] * region.size[2]
+    names["simdgroups_per_threadgroup"] = one(static(UINT, -(-total // 32)))
+    full = group[0] * group[1] * group[2]
+    names["dispatch_simdgroups_per_threadgroup"] = one(static(UINT, -(-full // 32)))
+    names["threads_per_simdgroup"] = names["thread_execution_width"] = one(static(UINT, 32))
+    four = static(UINT, 4)
+    names["thread_index_in_quadgroup"] = one(n.binary("%", threads.lane, four))
+    names["quadgroup_index_in_threadgroup"] = one(n.binary("/", threads.index, four))
+    names["quadgroups_per_threadgroup"] = one(static(UINT, -(-total // 4)))

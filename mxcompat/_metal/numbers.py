@@ -1,0 +1,431 @@
+"""C's arithmetic on scalars: conversions, operators, comparisons. Known values are folded; affine forms and bounds
+are kept."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .axes import Axes
+from .space import Space
+from .types import BOOL, INT, ScalarType, common, promoted
+from .values import FALSE, TRUE, Scalar, static
+
+__all__ = ["Numbers"]
+
+_MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+_COMPARE = {
+    "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_BITS = {"&": operator.and_, "|": operator.or_, "^": operator.xor}
+_RING = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+
+class Numbers:
+    """Arithmetic over a namespace, on scalars of threads along axes."""
+
+    def __init__(self, space: Space, axes: Axes) -> None:
+        self.space, self.axes = space, axes
+
+    # Values as arrays
+
+    def make(self, type: ScalarType, base: Any, low: int | None = None, high: int | None = None) -> Scalar:
+        """A scalar of what has been computed."""
+        if isinstance(base, (int, float, np.generic)):
+            return static(type, base)
+        return Scalar(type, base, (), low, high)
+
+    def array(self, a: Scalar) -> Any:
+        """The value as an array, or a NumPy scalar if it is known."""
+        dtype = a.type.dtype
+        if a.type.kind == "f":
+            return a.base
+        base = dtype.type(a.type.wrap(a.base)) if isinstance(a.base, int) and a.type is not BOOL else a.base
+        if a.type is BOOL and isinstance(base, bool):
+            return np.bool_(base)
+        for axis, c in a.coefs:
+            base = base + self.positions(axis, a.type) * dtype.type(a.type.wrap(c))
+        return base
+
+    def positions(self, axis: int, type: ScalarType) -> Any:
+        """The positions along an axis, of an integer type."""
+        return self.space.iota(self.axes.extents[axis], axis, self.axes.rank, type.dtype)
+
+    def settled(self, a: Scalar) -> Scalar:
+        """The same value without coefficients."""
+        return self.make(a.type, self.array(a), *self.bounds(a)) if a.coefs else a
+
+    def bounds(self, a: Scalar) -> tuple[int | None, int | None]:
+        """The bounds of the value itself; None where it may have wrapped around."""
+        if a.low is None or a.high is None or a.low < a.type.low or a.high > a.type.high:
+            return None, None
+        return a.low, a.high
+
+    def is_exact(self, a: Scalar) -> bool:
+        return self.bounds(a)[0] is not None
+
+    # Conversions
+
+    def convert(self, a: Scalar, type: ScalarType) -> Scalar:
+        """C's conversion."""
+        old = a.type
+        if old is type:
+            return a
+        if type is BOOL:
+            return self.compare("!=", a, static(old, 0))
+        if a.static:
+            return self._convert_static(a, type)
+        if old.kind == "f" or type.kind == "f":
+            return self.make(type, self.space.cast(self.array(a), type.dtype))
+        if old is BOOL:
+            return Scalar(type, self.space.cast(a.base, type.dtype), (), 0, 1)
+        if type.bits > old.bits and not self.is_exact(a):
+            return self.make(type, self.space.cast(self.array(a), type.dtype))
+        base = a.base if isinstance(a.base, int) else self.space.cast(a.base, type.dtype)
+        return Scalar(type, base, a.coefs, a.low, a.high)
+
+    def _convert_static(self, a: Scalar, type: ScalarType) -> Scalar:
+        if a.type.kind == "f" and type.kind in "iu":
+            value = float(a.base)
+            if value != value:
+                return static(type, 0)
+            return static(type, min(max(int(min(max(value, -1e30), 1e30)), type.low), type.high))
+        if type.kind == "f" and a.type.kind == "f":
+            return static(type, np.asarray(a.base).astype(type.dtype)[()])
+        if type.kind == "f":
+            return static(type, np.asarray(int(a.base), a.type.dtype).astype(type.dtype)[()])
+        return static(type, int(a.base))
+
+    # Operators
+
+    def binary(self, op: str, a: Scalar, b: Scalar) -> Scalar:
+        """A binary operator of C, after its conversions."""
+        if op in _COMPARE:
+            kind = common(a.type, b.type)
+            return self.compare(op, self.convert(a, kind), self.convert(b, kind))
+        if op in ("<<", ">>"):
+            kind = promoted(a.type)
+            return self.shift(op, self.convert(a, kind), b)
+        kind = common(a.type, b.type)
+        if op in _BITS and a.type is BOOL and b.type is BOOL:
+            return self.convert(self.logical(op, a, b), INT)
+        return self.same_type(op, self.convert(a, kind), self.convert(b, kind))
+
+    def same_type(self, op: str, a: Scalar, b: Scalar) -> Scalar:
+        """An arithmetic operator on operands of one type, which is the result's."""
+        if op in _BITS:
+            return self._bits(op, a, b)
+        if op in ("/", "%") and a.type.kind != "f":
+            return self._quotient(op, a, b)
+        if a.type.kind == "f":
+            x, y = self.array(a), self.array(b)
+            if op == "%":
+                return self.make(a.type, self.space.remainder(x, y))
+            return self.make(a.type, x / y if op == "/" else _RING[op](x, y))
+        if a.type is BOOL:
+            a, b = self.convert(a, INT), self.convert(b, INT)
+        return self._ring(op, a, b)
+
+    def _ring(self, op: str, a: Scalar, b: Scalar) -> Scalar:
+        """+, - and * of integers."""
+        kind = a.type
+        if a.static and b.static:
+            return static(kind, _RING[op](int(a.base), int(b.base)))
+        low, high = _bounds_of(op, a, b)
+        if op == "*":
+            if a.static:
+                a, b = b, a
+            if not b.static:
+                x, y = self.array(a), self.array(b)
+                return Scalar(kind, x * y, (), low, high)
+            c = int(b.base)
+            if c == 0:
+                return static(kind, 0)
+            if c == 1:
+                return a
+            base = a.base * c if isinstance(a.base, int) else a.base * kind.dtype.type(kind.wrap(c))
+            return Scalar(kind, base, tuple([(axis, k * c) for axis, k in a.coefs]), low, high)
+        sign = -1 if op == "-" else 1
+        coefs = dict(a.coefs)
+        for axis, c in b.coefs:
+            coefs[axis] = coefs.get(axis, 0) + sign * c
+        base = self._add(a.base, b.base, kind, op)
+        return self._affine(kind, base, coefs, low, high)
+
+    def _add(self, a: Any, b: Any, kind: ScalarType, op: str) -> Any:
+        if isinstance(a, int) and isinstance(b, int):
+            return _RING[op](a, b)
+        if isinstance(b, int) and b == 0:
+            return a
+        x = kind.dtype.type(kind.wrap(a)) if isinstance(a, int) else a
+        y = kind.dtype.type(kind.wrap(b)) if isinstance(b, int) else b
+        return _RING[op](x, y)
+
+    def _affine(self, kind: ScalarType, base: Any, coefs: dict[int, int], low: Any, high: Any) -> Scalar:
+        """A scalar in affine form: what is along axes on which the base depends is added to the base."""
+        shape = getattr(base, "shape", ())
+        kept = []
+        for axis, c in sorted(coefs.items()):
+            if not c:
+                continue
+            if len(shape) and shape[axis] > 1:
+                base = base + self.positions(axis, kind) * kind.dtype.type(kind.wrap(c))
+            else:
+                kept.append((axis, c))
+        if not kept and isinstance(base, int):
+            return static(kind, base)
+        return Scalar(kind, base, tuple(kept), low, high)
+
+    def _bits(self, op: str, a: Scalar, b: Scalar) -> Scalar:
+        kind = a.type
+        if a.static and b.static:
+            return static(kind, _BITS[op](int(a.base), int(b.base)))
+        if op == "&" and kind is not BOOL:
+            for x, y in ((a, b), (b, a)):
+                if y.static and int(y.base) >= 0 and not (int(y.base) + 1) & int(y.base):
+                    low, _ = self.bounds(x)
+                    if low is not None and low >= 0:
+                        return self._quotient("%", x, static(kind, int(y.base) + 1)) if int(y.base) < kind.high else x
+                    return self.make(kind, self.array(x) & self.array(y), 0, int(y.base))
+        low = high = None
+        (al, ah), (bl, bh) = self.bounds(a), self.bounds(b)
+        if al is not None and bl is not None and al >= 0 and bl >= 0:
+            assert ah is not None
+            assert bh is not None
+            low, high = 0, min(ah, bh) if op == "&" else (1 << max(ah.bit_length(), bh.bit_length())) - 1
+        return self.make(kind, _BITS[op](self.array(a), self.array(b)), low, high)
+
+    def shift(self, op: str, a: Scalar, b: Scalar) -> Scalar:
+        """`<<` and `>>`: the count is taken modulo the width."""
+        kind = a.type
+        if b.static:
+            count = int(b.base) & (kind.bits - 1)
+            if op == "<<":
+                return self._ring("*", a, Scalar(kind, 1 << count, (), 1 << count, 1 << count))
+            if a.static:
+                return static(kind, int(a.base) >> count)
+            low, high = self.bounds(a)
+            if low is not None and low >= 0:
+                return self._quotient("/", a, static(kind, 1 << count)) if count < kind.bits - 1 else static(kind, 0)
+            return self.make(kind, self.space.shift_right(self.array(a), kind.dtype.type(count)))
+        count = self.array(self._bits("&", self.convert(b, kind), static(kind, kind.bits - 1)))
+        x = self.array(a)
+        if op == "<<":
+            return self.make(kind, x << count)
+        low, high = self.bounds(a)
+        known = (0, high) if low is not None and low >= 0 else (None, None)
+        return self.make(kind, self.space.shift_right(x, count), *known)
+
+    def _quotient(self, op: str, a: Scalar, b: Scalar) -> Scalar:
+        """/ and % of integers."""
+        kind = a.type
+        if a.static and b.static and int(b.base):
+            x, y = int(a.base), int(b.base)
+            quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+            return static(kind, quotient if op == "/" else x - quotient * y)
+        low, high = self.bounds(a)
+        if b.static and int(b.base) > 0 and low is not None and low >= 0:
+            assert high is not None
+            c = int(b.base)
+            if high < c:
+                return a if op == "%" else static(kind, 0)
+            if c == 1:
+                return a if op == "/" else static(kind, 0)
+            found = self._divided(a, c)
+            if found is not None:
+                return found[op == "%"]
+            limits = (low // c, high // c) if op == "/" else (0, min(c - 1, high))
+        else:
+            (bl, bh) = self.bounds(b)
+            limits: Any = (None, None)
+            if low is not None and low >= 0 and bl is not None and bl > 0:
+                assert high is not None
+                assert bh is not None
+                limits = (0, high // bl) if op == "/" else (0, min(high, bh - 1))
+        x, y = self.array(a), self.array(b)
+        return self.make(kind, (self.space.divide if op == "/" else self.space.remainder)(x, y), *limits)
+
+    def _divided(self, a: Scalar, c: int) -> tuple[Scalar, Scalar] | None:
+        """The quotient and the remainder in affine form, or None. An axis may have to be split first."""
+        extents = self.axes.extents
+        whole = {axis: k for axis, k in a.coefs if k % c == 0}
+        rest = {axis: k for axis, k in a.coefs if k % c}
+        if isinstance(a.base, int):
+            quotient, base = divmod(a.base, c)
+            low = high = base
+        else:
+            quotient, base = 0, a.base
+            assert a.low is not None
+            assert a.high is not None
+            low = a.low - sum(min(0, k * (extents[axis] - 1)) for axis, k in a.coefs)
+            high = a.high - sum(max(0, k * (extents[axis] - 1)) for axis, k in a.coefs)
+        low += sum(min(0, k * (extents[axis] - 1)) for axis, k in rest.items())
+        high += sum(max(0, k * (extents[axis] - 1)) for axis, k in rest.items())
+        if low < 0 or high >= c:
+            for axis, k in rest.items():
+                self.axes.want_split(axis, k, c)
+            return None
+        assert a.low is not None
+        assert a.high is not None
+        over = {axis: k // c for axis, k in whole.items()}
+        kind = a.type
+        return (
+            self._affine(kind, quotient, over, a.low // c, a.high // c),
+            self._affine(kind, base, rest, low, high),
+        )
+
+    # Comparisons and logic
+
+    def compare(self, op: str, a: Scalar, b: Scalar) -> Scalar:
+        """A comparison of two operands of one type."""
+        kind = a.type
+        if a.static and b.static:
+            return TRUE if _COMPARE[op](a.base, b.base) else FALSE
+        if kind is BOOL:
+            if op in ("==", "!=") and (a.static or b.static):
+                known, other = (a, b) if a.static else (b, a)
+                return other if bool(known.base) == (op == "==") else self.negate(other)
+            x, y = self.array(a), self.array(b)
+            return Scalar(BOOL, x == y if op == "==" else x != y if op == "!=" else _COMPARE[op](x, y), (), 0, 1)
+        if kind.kind != "f" and self.is_exact(a) and self.is_exact(b):
+            found = self._decided(op, a, b)
+            if found is not None:
+                return found
+        return self.make(BOOL, _COMPARE[op](self.array(a), self.array(b)), 0, 1)
+
+    def _decided(self, op: str, a: Scalar, b: Scalar) -> Scalar | None:
+        """A comparison that the bounds decide, or one that can hold at one position of an axis alone."""
+        wide = self._difference(a, b)
+        if wide is None:
+            return None
+        low, high, coefs, base = wide
+        if op in ("<", ">=") and (high < 0 or low >= 0):
+            return TRUE if (high < 0) == (op == "<") else FALSE
+        if op in (">", "<=") and (low > 0 or high <= 0):
+            return TRUE if (low > 0) == (op == ">") else FALSE
+        if op in ("==", "!=") and (low > 0 or high < 0 or low == high == 0):
+            return TRUE if (low == high == 0) == (op == "==") else FALSE
+        if not isinstance(base, int) or not coefs:
+            return None
+        pins = self._pins(op, base, coefs, low, high)
+        array = _COMPARE[op](self.array(a), self.array(b))
+        return Scalar(BOOL, array, (), 0, 1, pins)
+
+    def _pins(self, op: str, base: int, coefs: dict[int, int], low: int, high: int) -> tuple[tuple[int, int], ...]:
+        extents = self.axes.extents
+        if op == "!=":
+            return ()
+        if (op in ("==", "<=") and low == 0) or (op == "<" and low == -1):
+            return tuple([(axis, 0 if c > 0 else extents[axis] - 1) for axis, c in sorted(coefs.items())])
+        if (op in ("==", ">=") and high == 0) or (op == ">" and high == 1):
+            return tuple([(axis, extents[axis] - 1 if c > 0 else 0) for axis, c in sorted(coefs.items())])
+        if op == "==" and len(coefs) == 1:
+            ((axis, c),) = coefs.items()
+            if base % c == 0 and 0 <= -base // c < extents[axis]:
+                return ((axis, -base // c),)
+        return ()
+
+    def _difference(self, a: Scalar, b: Scalar) -> tuple[int, int, dict[int, int], Any] | None:
+        """Bounds, coefficients and base of a - b."""
+        assert a.low is not None
+        assert a.high is not None
+        assert b.low is not None
+        assert b.high is not None
+        if isinstance(a.base, int) and isinstance(b.base, int):
+            coefs = dict(a.coefs)
+            for axis, c in b.coefs:
+                coefs[axis] = coefs.get(axis, 0) - c
+            coefs = {axis: c for axis, c in coefs.items() if c}
+            base = a.base - b.base
+            ends = [c * (self.axes.extents[axis] - 1) for axis, c in coefs.items()]
+            return base + sum(min(0, e) for e in ends), base + sum(max(0, e) for e in ends), coefs, base
+        return a.low - b.high, a.high - b.low, {}, None
+
+    def logical(self, op: str, a: Scalar, b: Scalar) -> Scalar:
+        """and, or, xor of bools: "&", "|", "^"."""
+        if op == "&":
+            if a.static:
+                return b if a.base else FALSE
+            if b.static:
+                return a if b.base else FALSE
+            if a is b:
+                return a
+            return Scalar(BOOL, a.base & b.base, (), 0, 1, tuple(sorted({**dict(a.pins), **dict(b.pins)}.items())))
+        if op == "|":
+            if a.static:
+                return TRUE if a.base else b
+            if b.static:
+                return TRUE if b.base else a
+            return a if a is b else Scalar(BOOL, a.base | b.base, (), 0, 1)
+        if a.static or b.static:
+            known, other = (a, b) if a.static else (b, a)
+            return self.negate(other) if known.base else other
+        return Scalar(BOOL, a.base ^ b.base, (), 0, 1)
+
+    def negate(self, a: Scalar) -> Scalar:
+        """`!` of a bool."""
+        return (FALSE if a.base else TRUE) if a.static else Scalar(BOOL, ~a.base, (), 0, 1)
+
+    def unary(self, op: str, a: Scalar) -> Scalar:
+        """+, -, ~ and ! of a scalar."""
+        if op == "!":
+            return self.compare("==", a, static(a.type, 0)) if a.type is not BOOL else self.negate(a)
+        kind = promoted(a.type)
+        a = self.convert(a, kind)
+        if op == "+":
+            return a
+        if op == "-":
+            if kind.kind == "f":
+                return self.make(kind, -self.array(a))
+            return self._ring("-", static(kind, 0), a)
+        return self._ring("-", static(kind, -1), a)
+
+    # Choosing
+
+    def select(self, mask: Scalar, a: Scalar, b: Scalar) -> Scalar:
+        """`mask ? a : b`, of one type."""
+        if a is b or mask.static:
+            return a if a is b or mask.base else b
+        if (
+            a.static
+            and b.static
+            and a.base == b.base
+            and (a.type.kind != "f" or np.signbit(a.base) == np.signbit(b.base))
+        ):
+            return a
+        low = high = None
+        if a.low is not None and b.low is not None and a.high is not None and b.high is not None:
+            low, high = min(a.low, b.low), max(a.high, b.high)
+        kind = a.type
+        if a.coefs == b.coefs and a.coefs and not self._depends(mask.base, a.coefs):
+            base = self.space.where(mask.base, self._plain(a), self._plain(b))
+            return Scalar(kind, base, a.coefs, low, high)
+        return self.make(kind, self.space.where(mask.base, self.array(a), self.array(b)), low, high)
+
+    def _plain(self, a: Scalar) -> Any:
+        return a.type.dtype.type(a.type.wrap(a.base)) if isinstance(a.base, int) else a.base
+
+    def _depends(self, array: Any, coefs: Sequence[tuple[int, int]]) -> bool:
+        shape = getattr(array, "shape", ())
+        return bool(len(shape)) and any(shape[axis] > 1 for axis, _ in coefs)
+
+    def guarded(self, mask: Scalar, a: Scalar) -> Scalar:
+        """The value as the threads of a mask see it: no derivative reaches it from the others."""
+        if mask.static or not self.space.traced or a.type.kind != "f" or isinstance(a.base, np.generic):
+            return a
+        return Scalar(a.type, self.space.guard(mask.base, a.base))
+
+
+def _bounds_of(op: str, a: Scalar, b: Scalar) -> tuple[int | None, int | None]:
+    """Bounds of a sum, difference or product as integers."""
+    if a.low is None or a.high is None or b.low is None or b.high is None:
+        return None, None
+    if op == "+":
+        return a.low + b.low, a.high + b.high
+    if op == "-":
+        return a.low - b.high, a.high - b.low
+    ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+    return min(ends), max(ends)

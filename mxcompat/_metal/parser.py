@@ -1,0 +1,558 @@
+"""Statements and declarations: what a kernel's header and body are made of."""
+
+from __future__ import annotations
+
+from .parse_expressions import ExpressionParser
+from .syntax import (
+    Block,
+    Break,
+    Case,
+    Continue,
+    Declaration,
+    Declarator,
+    DoWhile,
+    Enum,
+    Expression,
+    ExpressionStatement,
+    For,
+    Function,
+    If,
+    Parameter,
+    Return,
+    Statement,
+    StaticAssert,
+    StructDefinition,
+    Switch,
+    TemplateParameter,
+    TypeAlias,
+    TypeName,
+    While,
+)  # fmt: skip
+
+__all__ = ["Parser"]
+
+
+class Parser(ExpressionParser):
+    """The parser of statements and declarations."""
+
+    def text(self) -> list[Statement]:
+        """All statements up to the end."""
+        found: list[Statement] = []
+        while self.token.kind != "end":
+            found.extend(self.statement())
+        return found
+
+    def statement(self) -> list[Statement]:
+        """One statement; several where a namespace is opened, none where nothing is said."""
+        at, text = self.at, self.token.text
+        if text == "[" and self.peek() == "[":
+            self.attributes()
+            return self.statement()
+        method = _STATEMENTS.get(text) if self.token.kind in ("name", "op") else None
+        if method is not None:
+            found = getattr(self, method)()
+            return found if isinstance(found, list) else [found]
+        if self._defines_type():
+            return self._struct_or_enum(())
+        if self._starts_declaration():
+            return self._declaration(())
+        value = self.expression()
+        self.expect(";")
+        return [ExpressionStatement(at, value)]
+
+    def block(self) -> Block:
+        at = self.expect("{").place
+        body: list[Statement] = []
+        with self.scope():
+            while self.token.text != "}":
+                if self.token.kind == "end":
+                    self.fail("this { has no }", at)
+                body.extend(self.statement())
+        self.expect("}")
+        return Block(at, body)
+
+    def _one(self) -> Statement:
+        """The body of an `if` or a loop."""
+        at = self.at
+        with self.scope():
+            found = self.statement()
+        return found[0] if len(found) == 1 else Block(at, found)
+
+    # Statements that a word begins
+
+    def _empty(self) -> list[Statement]:
+        self.next()
+        return []
+
+    def _if(self) -> If:
+        at = self.next().place
+        self.accept("constexpr")
+        self.expect("(")
+        before: list[Statement] = []
+        if self._starts_declaration():
+            before = self._declaration((), ends=False)
+            if self.accept(";"):
+                condition = self.expression()
+            else:
+                from .syntax import Name
+
+                condition = Name(at, before[0].items[0].name)  # type: ignore[attr-defined]
+        else:
+            condition = self.expression()
+        self.expect(")")
+        then = self._one()
+        other = self._one() if self.accept("else") else None
+        return If(at, condition, then, other, before[0] if before else None)
+
+    def _for(self) -> Statement:
+        at = self.next().place
+        self.expect("(")
+        with self.scope():
+            start: Statement | None = None
+            if self.token.text == ";":
+                self.next()
+            elif self._starts_declaration():
+                (start,) = self._declaration((), ends=False)
+                if self.token.text == ":":
+                    self.fail("loops over the elements of an array are not in the supported language")
+                self.expect(";")
+            else:
+                start = ExpressionStatement(self.at, self.expression())
+                self.expect(";")
+            condition = None if self.token.text == ";" else self.expression()
+            self.expect(";")
+            step = None if self.token.text == ")" else self.expression()
+            self.expect(")")
+            return For(at, start, condition, step, self._one())
+
+    def _while(self) -> While:
+        at = self.next().place
+        self.expect("(")
+        condition = self.expression()
+        self.expect(")")
+        return While(at, condition, self._one())
+
+    def _do(self) -> DoWhile:
+        at = self.next().place
+        body = self._one()
+        self.expect("while")
+        self.expect("(")
+        condition = self.expression()
+        self.expect(")")
+        self.accept(";")
+        return DoWhile(at, condition, body)
+
+    def _switch(self) -> Switch:
+        at = self.next().place
+        self.expect("(")
+        subject = self.expression()
+        self.expect(")")
+        self.expect("{")
+        cases: list[Case] = []
+        with self.scope():
+            while self.token.text != "}":
+                if self.token.text in ("case", "default"):
+                    label = self.next()
+                    value = self.expression() if label.text == "case" else None
+                    self.expect(":")
+                    if cases and not cases[-1].body:
+                        cases[-1].values.append(value)
+                    else:
+                        cases.append(Case(label.place, [value], []))
+                elif not cases:
+                    self.fail("expected 'case' or 'default'")
+                else:
+                    cases[-1].body.extend(self.statement())
+        self.expect("}")
+        return Switch(at, subject, cases)
+
+    def _break(self) -> Break:
+        at = self.next().place
+        self.expect(";")
+        return Break(at)
+
+    def _continue(self) -> Continue:
+        at = self.next().place
+        self.expect(";")
+        return Continue(at)
+
+    def _return(self) -> Return:
+        at = self.next().place
+        value = None if self.token.text == ";" else self.assignment()
+        self.expect(";")
+        return Return(at, value)
+
+    def _goto(self) -> Statement:
+        self.fail(f"{self.token.text} is not in the supported language")
+
+    def _static_assert(self) -> StaticAssert:
+        at = self.next().place
+        self.expect("(")
+        condition = self.assignment()
+        message = self.next().text if self.accept(",") else ""
+        self.expect(")")
+        self.expect(";")
+        return StaticAssert(at, condition, message)
+
+    # Declarations
+
+    def _namespace(self) -> list[Statement]:
+        self.next()
+        while self.token.text != "{":
+            name = self.name()
+            self.spaces.add(name)
+            if self.accept("="):
+                while not self.accept(";"):
+                    self.next()
+                return []
+            self.accept("::")
+        self.expect("{")
+        found: list[Statement] = []
+        while not self.accept("}"):
+            if self.token.kind == "end":
+                self.fail("expected '}', but found the end of the text")
+            found.extend(self.statement())
+        return found
+
+    def _using(self) -> list[Statement]:
+        at = self.next().place
+        if self.accept("namespace") or self.peek() != "=":
+            while not self.accept(";"):
+                self.next()
+            return []
+        return [self._alias(at, ())]
+
+    def _alias(self, at: object, templates: tuple[TemplateParameter, ...]) -> TypeAlias:
+        name = self.name()
+        self.expect("=")
+        of = self.type_name()
+        self.expect(";")
+        self.types[-1 - bool(templates)].add(name)
+        if templates:
+            self.templates[-2].add(name)
+        return TypeAlias(of.at, name, of, templates=templates)
+
+    def _typedef(self) -> list[Statement]:
+        at = self.next().place
+        if self._defines_type(anonymous=True):
+            return self._struct_or_enum((), typedef=True)
+        of = self.type_name()
+        name = self.name()
+        dimensions = self._dimensions()
+        self.expect(";")
+        self.types[-1].add(name)
+        return [TypeAlias(at, name, of, dimensions)]
+
+    def _template(self) -> list[Statement]:
+        self.next()
+        if self.token.text != "<":  # an explicit instantiation
+            while not self.accept(";"):
+                self.next()
+            return []
+        with self.scope():
+            parameters = self._template_parameters()
+            if self.token.text == "requires":
+                self.fail("constraints are not in the supported language")
+            if self.token.text == "using":
+                at = self.next().place
+                return [self._alias(at, parameters)]
+            if self._defines_type():
+                return self._struct_or_enum(parameters)
+            return self._declaration(parameters, template=True)
+
+    def _template_parameters(self) -> tuple[TemplateParameter, ...]:
+        self.expect("<")
+        found: list[TemplateParameter] = []
+        while self.token.text != ">":
+            at = self.at
+            if (
+                self.token.text in ("typename", "class") and self.peek(2) in (",", ">", "=", ">>")
+            ) or self.peek() in ",>=":
+                self.next()
+                if self.token.text == "...":
+                    self.fail("variadic templates are not in the supported language")
+                name = self.name() if self.token.kind == "name" else ""
+                self.types[-1].add(name)
+                default = self.type_name() if self.accept("=") else None
+                found.append(TemplateParameter(at, name, None, default))
+            else:
+                kind = self.type_name()
+                name = self.name() if self.token.kind == "name" else ""
+                value = self.template_argument() if self.accept("=") else None
+                found.append(TemplateParameter(at, name, kind, value))
+            if not self.accept(","):
+                break
+        self.expect(">")
+        return tuple(found)
+
+    def _defines_type(self, anonymous: bool = False) -> bool:
+        """True if a struct, union or enum is defined here."""
+        k = 0
+        while self.peek(k) in ("static", "constexpr", "const", "inline"):
+            k += 1
+        if self.peek(k) not in ("struct", "class", "union", "enum"):
+            return False
+        k += 1
+        while self.peek(k) not in ("{", ";", "(", "=", ")", "*", "&", ""):
+            k += 1
+        return self.peek(k) == "{" or (self.peek(k) == ";" and self.peek(k - 2) in ("struct", "class", "union", "enum"))
+
+    def _struct_or_enum(self, templates: tuple[TemplateParameter, ...], typedef: bool = False) -> list[Statement]:
+        while self.token.text not in ("struct", "class", "union", "enum"):
+            self.next()
+        if self.token.text == "enum":
+            found: list[Statement] = [self._enum()]
+        else:
+            found = [self._struct(templates)]
+        made = found[0]
+        assert isinstance(made, (Enum, StructDefinition))
+        if typedef:
+            name = self.name()
+            self.types[-1].add(name)
+            if made.name:
+                found.append(TypeAlias(made.at, name, TypeName(made.at, made.name)))
+            else:
+                made.name = name
+        elif self.token.text != ";" and self.token.kind == "name":
+            items = [self._declarator(TypeName(made.at, made.name))]
+            while self.accept(","):
+                items.append(self._declarator(TypeName(made.at, made.name)))
+            found.append(Declaration(made.at, items))
+        self.accept(";")
+        return found
+
+    def _enum(self) -> Enum:
+        at = self.next().place
+        scoped = self.accept("class", "struct")
+        name = self.name() if self.token.kind == "name" else ""
+        of = self.type_name() if self.accept(":") else None
+        self.types[-1].add(name)
+        items: list[tuple[str, Expression | None]] = []
+        self.expect("{")
+        while self.token.text != "}":
+            item = self.name()
+            items.append((item, self.assignment() if self.accept("=") else None))
+            if not self.accept(","):
+                break
+        self.expect("}")
+        return Enum(at, name, of, items, scoped)
+
+    def _struct(self, templates: tuple[TemplateParameter, ...]) -> StructDefinition:
+        at, word = self.at, self.next().text
+        self.qualifiers()
+        name = self.name() if self.token.kind == "name" else ""
+        for outer in self.types[-2:] if templates else self.types[-1:]:
+            outer.add(name)
+        if templates:
+            self.templates[-2].add(name)
+        found = StructDefinition(at, name, [], [], [], templates, union=word == "union")
+        if (templates == () and self.token.text == "<") or self.token.text == "<":
+            found.specialized = self.template_arguments()
+        if self.accept(":"):
+            while self.token.text != "{":
+                self.accept("public", "private", "protected")
+                found.bases += (self.base_type(),)
+                self.accept(",")
+        if self.token.text == ";":
+            return found
+        self.expect("{")
+        with self.scope():
+            while not self.accept("}"):
+                if self.token.kind == "end":
+                    self.fail("this struct has no }", at)
+                self._member(found)
+        return found
+
+    def _member(self, of: StructDefinition) -> None:
+        if self.token.text in ("public", "private", "protected") and self.peek() == ":":
+            self.next()
+            self.next()
+            return
+        if self.token.text in ("~",):
+            self.fail("destructors are not in the supported language")
+        mark = self.k
+        self.qualifiers()
+        if self.token.text == of.name and self.peek() == "(":
+            at = self.next().place
+            of.methods.append(self._function(of.name, None, (), at))
+            return
+        if self.token.text == "operator" and self.tokens[self.k + 1].kind == "name":
+            at = self.at
+            name = self.operator_name()
+            of.methods.append(self._function(name, TypeName(at, name.split()[1]), (), at))
+            return
+        static = any(self.tokens[k].text in ("static", "constexpr") for k in range(mark, self.k))
+        self.k = mark
+        for statement in self.statement():
+            if isinstance(statement, Declaration) and not static:
+                of.fields.extend(statement.items)
+            elif isinstance(statement, Function):
+                of.methods.append(statement)
+            else:
+                of.members.append(statement)
+
+    def _starts_declaration(self) -> bool:
+        """True if a type is followed by something that is declared."""
+        if not self.starts_type():
+            return False
+        mark, tokens = self.k, len(self.tokens)
+        try:
+            base = self.base_type()
+            text, kind = self.token.text, self.token.kind
+            if kind == "name" or text in ("*", "&", "&&"):
+                return True
+            if text == "[" and base.name == "auto":  # auto [a, b] = …
+                return True
+            return text == ";"
+        finally:
+            self.k = mark
+            assert len(self.tokens) >= tokens
+
+    def _declaration(
+        self, templates: tuple[TemplateParameter, ...], ends: bool = True, template: bool = False
+    ) -> list[Statement]:
+        at = self.at
+        base = self.base_type()
+        if self.accept(";"):
+            return []
+        if base.name == "auto" and self.token.text == "[":
+            return self._bindings(base)
+        first = self.declarator_type(base)
+        name_at = self.at
+        if self.token.text == "operator":
+            return [self._function(self.operator_name(), first, templates, at)]
+        name = self.name()
+        if template or self.token.text in ("(", "<"):
+            specialized = self.template_arguments() if self.token.text == "<" else None
+            if self.token.text == "(" and (template or self._is_function()):
+                if template:
+                    self.templates[-2].add(name)
+                function = self._function(name, first, templates, at)
+                function.specialized = specialized
+                return [function]
+        items = [self._declarator_rest(name_at, name, first)]
+        while self.accept(","):
+            items.append(self._declarator(base))
+        if ends:
+            self.expect(";")
+        if template:
+            self.templates[-2].add(name)
+            return [Declaration(at, items)]
+        return [Declaration(at, items)]
+
+    def _bindings(self, base: TypeName) -> list[Statement]:
+        at = self.expect("[").place
+        names = [self.name()]
+        while self.accept(","):
+            names.append(self.name())
+        self.expect("]")
+        self.expect("=")
+        value = self.assignment()
+        self.expect(";")
+        return [Declaration(at, [Declarator(at, "", base, value=value, names=tuple(names))])]
+
+    def _is_function(self) -> bool:
+        """True if what stands in ( ) are parameters, not arguments."""
+        if self.peek() == ")":
+            return True
+        return self.starts_type(1) and not self._is_construction()
+
+    def _is_construction(self) -> bool:
+        mark = self.k
+        self.next()
+        try:
+            self.base_type()
+            return self.token.text in ("(", "{", "::")
+        finally:
+            self.k = mark
+
+    def _declarator(self, base: TypeName) -> Declarator:
+        of = self.declarator_type(base)
+        at = self.at
+        return self._declarator_rest(at, self.name(), of)
+
+    def _declarator_rest(self, at: object, name: str, of: TypeName) -> Declarator:
+        found = Declarator(at, name, of, self._dimensions())  # type: ignore[arg-type]
+        self.attributes()
+        if self.accept("="):
+            found.value = self.assignment()
+        elif self.token.text == "(":
+            found.arguments = self.arguments()
+        elif self.token.text == "{":
+            found.value = self.initializers()
+        return found
+
+    def _dimensions(self) -> tuple[Expression | None, ...]:
+        found: list[Expression | None] = []
+        while self.token.text == "[" and self.peek() != "[":
+            self.next()
+            found.append(None if self.token.text == "]" else self.expression())
+            self.expect("]")
+        return tuple(found)
+
+    def _function(
+        self, name: str, result: TypeName | None, templates: tuple[TemplateParameter, ...], at: object
+    ) -> Function:
+        found = Function(at, name, result, [], None, templates)  # type: ignore[arg-type]
+        with self.scope():
+            found.parameters = self.parameters()
+            while True:
+                if self.token.text in ("const", "thread", "device", "constant", "threadgroup", "noexcept", "override"):
+                    self.next()
+                elif self.accept("->"):
+                    found.result = self.type_name()
+                elif self.token.text == "[" and self.peek() == "[":
+                    self.attributes()
+                else:
+                    break
+            if self.accept(":"):
+                found.initializers = self._initializers_of_members()
+            if self.accept("="):
+                if self.next().text != "default":
+                    self.fail("deleted functions are not in the supported language")
+                found.body = Block(self.at, [])
+            elif self.token.text == "{":
+                found.body = self.block()
+                return found
+        self.expect(";")
+        return found
+
+    def _initializers_of_members(self) -> tuple[tuple[str, list[Expression]], ...]:
+        found: list[tuple[str, list[Expression]]] = []
+        while True:
+            name = self.name()
+            items = self.arguments() if self.token.text == "(" else self.initializers().items
+            found.append((name, items))
+            if not self.accept(","):
+                return tuple(found)
+
+    def parameters(self) -> list[Parameter]:
+        self.expect("(")
+        found: list[Parameter] = []
+        while self.token.text != ")":
+            at = self.at
+            if self.token.text == "void" and self.peek() == ")":
+                self.next()
+                break
+            of = self.type_name()
+            parenthesized = self.token.text == "(" and self.accept("(")
+            if parenthesized:
+                of = self.declarator_type(of)
+            name = self.name() if self.token.kind == "name" else ""
+            if parenthesized:
+                self.expect(")")
+            dimensions = self._dimensions()
+            self.attributes()
+            found.append(Parameter(at, name, of, dimensions, self.assignment() if self.accept("=") else None))
+            if not self.accept(","):
+                break
+        self.expect(")")
+        return found
+
+
+_STATEMENTS = {
+    ";": "_empty", "{": "block", "if": "_if", "for": "_for", "while": "_while", "do": "_do", "switch": "_switch",
+    "break": "_break", "continue": "_continue", "return": "_return", "goto": "_goto", "asm": "_goto", "try": "_goto",
+    "throw": "_goto", "static_assert": "_static_assert", "namespace": "_namespace", "using": "_using",
+    "typedef": "_typedef", "template": "_template",
+}  # fmt: skip

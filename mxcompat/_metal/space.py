@@ -1,0 +1,323 @@
+"""The array namespaces that the walk is written over: NumPy's, which computes at once, and JAX's, which is traced.
+
+Both have the few operations that the namespaces differ in: C's conversions and divisions, reads and writes of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mxcompat._jax import jnp, lax
+
+__all__ = ["JaxSpace", "NumpySpace", "Space"]
+
+
+class Space:
+    """What both have in common. `xp` is the namespace."""
+
+    xp: Any
+    traced: bool
+
+    def iota(self, extent: int, axis: int, rank: int, dtype: np.dtype) -> Any:
+        """The positions along an axis."""
+        raise NotImplementedError
+
+    def asarray(self, x: Any, dtype: Any = None) -> Any:
+        raise NotImplementedError
+
+    def where(self, mask: Any, a: Any, b: Any) -> Any:
+        raise NotImplementedError
+
+    def cast(self, x: Any, dtype: np.dtype) -> Any:
+        """C's conversion of an array."""
+        raise NotImplementedError
+
+    def divide(self, a: Any, b: Any) -> Any:
+        """The quotient of integers, toward zero."""
+        raise NotImplementedError
+
+    def remainder(self, a: Any, b: Any) -> Any:
+        """The remainder of integers, with the sign of the dividend, or that of floats."""
+        raise NotImplementedError
+
+    def shift_right(self, a: Any, b: Any) -> Any:
+        raise NotImplementedError
+
+    def bitcast(self, x: Any, dtype: np.dtype) -> Any:
+        """The same bits, of a dtype of the same size."""
+        raise NotImplementedError
+
+    def recast(self, flat: Any, dtype: np.dtype) -> Any:
+        """The bytes of a flat array (the last axis) as another dtype."""
+        raise NotImplementedError
+
+    def gather(self, flat: Any, index: Any) -> Any:
+        """The elements at indices, 0 where one is out of bounds."""
+        raise NotImplementedError
+
+    def scatter(self, flat: Any, index: Any, values: Any, kind: str) -> Any:
+        """The array after writes at indices, those out of bounds dropped. `kind` is "set", "add", "min", "max", "and",
+        "or" or "xor"."""
+        raise NotImplementedError
+
+    def slice(self, x: Any, start: Any, size: int) -> Any:
+        """A part of the last axis; the start may be traced."""
+        raise NotImplementedError
+
+    def cut(self, x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
+        """A part of the last axes."""
+        raise NotImplementedError
+
+    def put(self, x: Any, part: Any, starts: Sequence[Any]) -> Any:
+        """The array with a part of the last axes replaced."""
+        raise NotImplementedError
+
+    def guard(self, mask: Any, value: Any) -> Any:
+        """The value; no cotangent passes where the mask is False."""
+        return value
+
+    def broadcast(self, x: Any, shape: Sequence[int]) -> Any:
+        return self.xp.broadcast_to(x, tuple(shape))
+
+    def pad(self, x: Any, before: int, after: int) -> Any:
+        """Zeros in front of the last axis and behind it."""
+        if not before and not after:
+            return x
+        return self.xp.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)])
+
+
+class NumpySpace(Space):
+    """NumPy."""
+
+    xp = np
+    traced = False
+
+    def iota(self, extent: int, axis: int, rank: int, dtype: np.dtype) -> Any:
+        shape = [1] * rank
+        shape[axis] = extent
+        return np.arange(extent).astype(dtype).reshape(shape)
+
+    def asarray(self, x: Any, dtype: Any = None) -> Any:
+        return np.asarray(x, dtype)
+
+    def where(self, mask: Any, a: Any, b: Any) -> Any:
+        return np.where(mask, a, b)
+
+    def cast(self, x: Any, dtype: np.dtype) -> Any:
+        if x.dtype == dtype:
+            return x
+        if dtype.kind in "iu" and _is_float(x.dtype):
+            info = np.iinfo(dtype)
+            wide = np.nan_to_num(np.trunc(np.asarray(x, np.float64)), nan=0.0)
+            found = np.where(wide >= float(info.max), info.max, np.clip(wide, float(info.min), None).astype(
+                np.uint64 if dtype == np.uint64 else np.int64))  # fmt: skip
+            return found.astype(dtype)
+        return np.asarray(x).astype(dtype)
+
+    def divide(self, a: Any, b: Any) -> Any:
+        a, b = np.asarray(a), np.asarray(b)
+        quotient = a // b
+        if a.dtype.kind == "u":
+            return quotient
+        return quotient + ((quotient < 0) & (quotient * b != a)).astype(a.dtype)
+
+    def remainder(self, a: Any, b: Any) -> Any:
+        return np.fmod(a, b)
+
+    def shift_right(self, a: Any, b: Any) -> Any:
+        return a >> b
+
+    def bitcast(self, x: Any, dtype: np.dtype) -> Any:
+        return np.ascontiguousarray(x).view(dtype).reshape(np.shape(x))
+
+    def recast(self, flat: Any, dtype: np.dtype) -> Any:
+        if flat.dtype == dtype:
+            return flat
+        bytes_ = flat.shape[-1] * flat.dtype.itemsize
+        whole = bytes_ // dtype.itemsize * dtype.itemsize
+        raw = np.ascontiguousarray(flat).view(np.uint8)[..., :whole]
+        return np.ascontiguousarray(raw).view(dtype)
+
+    def gather(self, flat: Any, index: Any) -> Any:
+        if not flat.shape[0]:
+            return np.zeros(np.shape(index), flat.dtype)
+        index = np.asarray(index)
+        inside = (index >= 0) & (index < flat.shape[0])
+        if inside.all():
+            return flat[index]
+        return np.where(inside, flat[np.where(inside, index, 0)], flat.dtype.type(0))
+
+    def scatter(self, flat: Any, index: Any, values: Any, kind: str) -> Any:
+        shape = np.broadcast_shapes(np.shape(index), np.shape(values))
+        index = np.broadcast_to(index, shape).reshape(-1)
+        values = np.broadcast_to(values, shape).reshape(-1)
+        inside = (index >= 0) & (index < flat.shape[0])
+        if not inside.all():
+            index, values = index[inside], values[inside]
+        if kind == "set":
+            flat[index] = values
+        else:
+            _UFUNCS[kind].at(flat, index, values)
+        return flat
+
+    def slice(self, x: Any, start: Any, size: int) -> Any:
+        return x[..., int(start) : int(start) + size]
+
+    def cut(self, x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
+        return x[(..., *[slice(int(s), int(s) + n) for s, n in zip(starts, sizes, strict=True)])]
+
+    def put(self, x: Any, part: Any, starts: Sequence[Any]) -> Any:
+        sizes = part.shape[part.ndim - len(starts) :]
+        x[(..., *[slice(int(s), int(s) + n) for s, n in zip(starts, sizes, strict=True)])] = part
+        return x
+
+
+_UFUNCS = {
+    "add": np.add, "min": np.fmin, "max": np.fmax, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    return dtype.kind in "fV"
+
+
+class JaxSpace(Space):
+    """JAX, which is traced."""
+
+    traced = True
+
+    @property
+    def xp(self) -> Any:  # type: ignore[override]
+        return jnp
+
+    def iota(self, extent: int, axis: int, rank: int, dtype: np.dtype) -> Any:
+        shape = [1] * rank
+        shape[axis] = extent
+        return lax.broadcasted_iota(dtype, shape, axis)
+
+    def asarray(self, x: Any, dtype: Any = None) -> Any:
+        if isinstance(x, (np.generic, np.ndarray)) and x.ndim == 0:  # a traced constant, not an array that is captured
+            return lax.full((), np.asarray(x, dtype)[()])
+        return jnp.asarray(x, dtype)
+
+    def where(self, mask: Any, a: Any, b: Any) -> Any:
+        shape = np.broadcast_shapes(np.shape(mask), np.shape(a), np.shape(b))
+        mask, a, b = (self.broadcast(x, shape) for x in (mask, a, b))
+        return lax.select(mask, a, b)
+
+    def broadcast(self, x: Any, shape: Sequence[int]) -> Any:
+        if np.shape(x) == tuple(shape):
+            return self.asarray(x)
+        if np.ndim(x) == 0:
+            return lax.full(shape, x) if isinstance(x, np.generic) else lax.broadcast(x, shape)
+        return jnp.broadcast_to(x, tuple(shape))
+
+    def cast(self, x: Any, dtype: np.dtype) -> Any:
+        return x if x.dtype == dtype else self.asarray(x, dtype)
+
+    def divide(self, a: Any, b: Any) -> Any:
+        return lax.div(*jnp.broadcast_arrays(a, b))
+
+    def remainder(self, a: Any, b: Any) -> Any:
+        return lax.rem(*jnp.broadcast_arrays(a, b))
+
+    def shift_right(self, a: Any, b: Any) -> Any:
+        return jnp.right_shift(a, b)
+
+    def bitcast(self, x: Any, dtype: np.dtype) -> Any:
+        return lax.bitcast_convert_type(self.asarray(x), dtype)
+
+    def recast(self, flat: Any, dtype: np.dtype) -> Any:
+        if flat.dtype == dtype:
+            return flat
+        if flat.dtype == np.bool_:
+            flat = flat.astype(np.uint8)
+        old, new = flat.dtype.itemsize, dtype.itemsize
+        lead = flat.shape[:-1]
+        if dtype == np.bool_:
+            return self.recast(flat, np.dtype(np.uint8)) != 0
+        if old < new:
+            ratio = new // old
+            whole = flat.shape[-1] // ratio
+            return lax.bitcast_convert_type(flat[..., : whole * ratio].reshape(*lead, whole, ratio), dtype)
+        found = lax.bitcast_convert_type(flat, dtype)
+        return found.reshape(*lead, -1) if old > new else found
+
+    def gather(self, flat: Any, index: Any) -> Any:
+        if not flat.shape[0]:
+            return jnp.zeros(jnp.shape(index), flat.dtype)
+        index = _index(index, flat.shape[0])
+        return flat.at[index].get(mode="fill", fill_value=0, wrap_negative_indices=False)
+
+    def scatter(self, flat: Any, index: Any, values: Any, kind: str) -> Any:
+        if not flat.shape[0]:
+            return flat
+        shape = np.broadcast_shapes(jnp.shape(index), jnp.shape(values))
+        index = jnp.broadcast_to(_index(index, flat.shape[0]), shape).reshape(-1)
+        values = jnp.broadcast_to(values, shape).reshape(-1)
+        if kind in ("and", "or", "xor"):
+            return _scatter_bits(flat, index, values, kind)
+        at = flat.at[index]
+        return getattr(at, kind)(values, mode="drop", wrap_negative_indices=False)
+
+    def slice(self, x: Any, start: Any, size: int) -> Any:
+        if isinstance(start, int):
+            return (
+                x if start == 0 and size == x.shape[-1] else lax.slice_in_dim(x, start, start + size, axis=x.ndim - 1)
+            )
+        return lax.dynamic_slice_in_dim(x, start.reshape(()), size, axis=x.ndim - 1)
+
+    def cut(self, x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
+        lead = x.ndim - len(starts)
+        if all(isinstance(s, int) for s in starts):
+            if tuple(sizes) == x.shape[lead:]:
+                return x
+            begin = [0] * lead + list(starts)
+            end = [*x.shape[:lead], *[s + n for s, n in zip(starts, sizes, strict=True)]]
+            return lax.slice(x, begin, end)
+        return lax.dynamic_slice(x, self._starts(lead, starts), (*x.shape[:lead], *sizes))
+
+    def put(self, x: Any, part: Any, starts: Sequence[Any]) -> Any:
+        lead = x.ndim - len(starts)
+        if part.shape == x.shape and all(isinstance(s, int) for s in starts):
+            return part
+        return lax.dynamic_update_slice(x, part, self._starts(lead, starts))
+
+    def _starts(self, lead: int, starts: Sequence[Any]) -> list[Any]:
+        kinds = {s.dtype for s in starts if not isinstance(s, int)}
+        kind = kinds.pop() if kinds else np.dtype(np.int32)
+        return [kind.type(0)] * lead + [kind.type(s) if isinstance(s, int) else s.reshape(()) for s in starts]
+
+    def guard(self, mask: Any, value: Any) -> Any:
+        return self.where(mask, value, lax.stop_gradient(value))
+
+
+def _index(index: Any, length: int) -> Any:
+    """Indices that XLA takes: int32, if they fit; what does not becomes one out of bounds."""
+    index = jnp.asarray(index)
+    if index.dtype.itemsize == 8:
+        if length < 1 << 31:
+            inside = (index >= 0) & (index < length)
+            return jnp.where(inside, index, -1).astype(np.int32)
+        return index.astype(np.int64)
+    return index.astype(np.int32)
+
+
+def _scatter_bits(flat: Any, index: Any, values: Any, kind: str) -> Any:
+    """Bits are set one by one: XLA has no such scatter of its own that all back-ends compile."""
+    bits = flat.dtype.itemsize * 8
+    unsigned = np.dtype(f"uint{bits}")
+    planes = jnp.arange(bits, dtype=unsigned)
+    target = (lax.bitcast_convert_type(flat, unsigned)[:, None] >> planes) & 1
+    given = (lax.bitcast_convert_type(values, unsigned)[:, None] >> planes) & 1
+    at = target.at[index]
+    options: dict[str, Any] = {"mode": "drop", "wrap_negative_indices": False}
+    if kind == "xor":
+        target = at.add(given, **options) & 1
+    else:
+        target = at.max(given, **options) if kind == "or" else at.min(given, **options)
+    found = jnp.sum(target << planes, axis=1, dtype=unsigned)
+    return lax.bitcast_convert_type(found, flat.dtype)

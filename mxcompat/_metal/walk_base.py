@@ -1,0 +1,375 @@
+"""What the walk keeps: the mask of threads that are active, variables, and memory; how values are stored.
+
+All threads go through the program in step. The mask says which of them are in it where the walk is; branches and exits
+narrow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .errors import Place as TextPlace
+from .errors import Problem
+from .memory import Memory, Traffic, as_index
+from .numbers import Numbers
+from .places import Place, Scope
+from .space import Space
+from .types import (
+    BOOL,
+    COMPLEX,
+    INT,
+    ArrayType,
+    PointerType,
+    ScalarType,
+    StructType,
+    Type,
+    VectorType,
+    alignment,
+    scalar_leaves,
+    size_of,
+)  # fmt: skip
+from .values import (
+    TRUE,
+    Array,
+    Cell,
+    Either,
+    NoValue,
+    Pointer,
+    Scalar,
+    Stack,
+    Struct,
+    Value,
+    Vector,
+    leaves,
+    rebuild,
+    static,
+)  # fmt: skip
+
+__all__ = ["Records", "WalkBase"]
+
+
+class Records:
+    """Memory of structs: for each field memory of its own."""
+
+    __slots__ = ("parts", "type")
+
+    def __init__(self, type: StructType, parts: tuple[Any, ...]) -> None:
+        self.type, self.parts = type, parts
+
+
+class WalkBase:
+    """The state of a walk."""
+
+    index_type = INT
+
+    def __init__(self, space: Space, n: Numbers) -> None:
+        self.space, self.n, self.axes = space, n, n.axes
+        self.traffic = Traffic(n)
+        self.mask: Scalar = TRUE
+        self.depth = 0
+        self.cells = 0
+        self.logs: list[dict[Any, Any]] = []
+        self.scope = Scope()
+        self.place_now: TextPlace | None = None
+
+    # Cells
+
+    def cell(self, value: Any, const: bool = False) -> Cell:
+        """A new variable."""
+        self.cells += 1
+        return Cell(value, self.depth, self.cells, self.mask, const)
+
+    def log(self, cell: Any, old: Any) -> None:
+        """Note that a cell is about to change, for the loops around."""
+        if self.logs and cell not in self.logs[-1]:
+            self.logs[-1][cell] = old
+
+    def read_cell(self, cell: Cell) -> Value:
+        """The value of a variable as the threads of the mask see it."""
+        if cell.value is None:
+            raise Problem("this variable has no value here")
+        if not self.space.traced or cell.mask is self.mask or self.mask.static:
+            return cell.value
+        if cell.guarded is None or cell.guarded[0] is not self.mask or cell.guarded[1] is not cell.value:
+            cell.guarded = (self.mask, cell.value, self.guarded(cell.value))
+        return cell.guarded[2]
+
+    def guarded(self, value: Value) -> Value:
+        """The value, which no derivative reaches from threads outside of the mask."""
+        if isinstance(value, Stack):
+            kinds = scalar_leaves(value.element)
+            arrays = [
+                self.space.guard(self.mask.base, a) if t.kind == "f" else a
+                for a, t in zip(value.arrays, kinds, strict=True)
+            ]
+            return Stack(value.element, value.type.count, tuple(arrays))  # type: ignore[attr-defined]
+        found = leaves(value)
+        made = [self.n.guarded(self.mask, leaf) if isinstance(leaf, Scalar) else leaf for leaf in found]
+        return value if all(a is b for a, b in zip(found, made, strict=True)) else rebuild(value, iter(made))
+
+    def assign_cell(self, cell: Cell, value: Value) -> None:
+        """Assign to a variable: the threads of the mask have the new value, the others keep the old one."""
+        if self.mask.static and not self.mask.base:
+            return
+        self.log(cell, cell.value)
+        if cell.depth != self.depth and cell.value is not None:
+            value = self.select(self.mask, value, cell.value)
+        cell.value, cell.mask, cell.guarded = value, self.mask, None
+
+    def select(self, mask: Scalar, a: Value, b: Value) -> Value:
+        """`mask ? a : b`, of one type."""
+        if a is b:
+            return a
+        if mask.static:
+            return a if mask.base else b
+        if isinstance(a, (Stack, Array)) and type(a) is not type(b):
+            a, b = self.as_stack(a), self.as_stack(b)
+        if isinstance(a, Stack):
+            assert isinstance(b, Stack)
+            arrays = [
+                x if x is y else self.space.where(mask.base, x, y) for x, y in zip(a.arrays, b.arrays, strict=True)
+            ]
+            return Stack(a.element, a.type.count, tuple(arrays))  # type: ignore[attr-defined]
+        if isinstance(a, Pointer) and isinstance(b, Pointer) and a.target is not b.target:
+            if a.target is None or b.target is None:
+                return b if a.target is None else a
+            return Pointer(a.type.element, Either(mask, a, b), static(self.index_type, 0))  # type: ignore[attr-defined]
+        xs, ys = leaves(a), leaves(b)
+        if len(xs) != len(ys):
+            raise Problem("the values of two branches have different types")
+        return rebuild(a, iter([self.n.select(mask, x, y) for x, y in zip(xs, ys, strict=True)]))
+
+    def peek(self, place: Place) -> Value:
+        """The value of a place, unguarded: what a part of it is replaced in."""
+        from .places import CellPlace, PartPlace
+
+        if isinstance(place, CellPlace):
+            return place.cell.value
+        if isinstance(place, PartPlace):
+            whole = self.peek(place.of)
+            if not isinstance(whole, Stack):
+                return whole.parts[place.position]  # type: ignore[attr-defined]
+        return place.get(self)
+
+    @contextmanager
+    def inner(self) -> Iterator[None]:
+        """A scope within."""
+        outer, self.scope = self.scope, Scope(self.scope)
+        try:
+            yield
+        finally:
+            self.scope = outer
+
+    # Values of a type
+
+    def zero(self, type: Type) -> Value:
+        """The value of a variable that is not initialized."""
+        if isinstance(type, ScalarType):
+            return static(type, 0)
+        if isinstance(type, VectorType):
+            return Vector(type, (static(type.element, 0),) * type.count)
+        if isinstance(type, StructType):
+            return Struct(type, tuple([self.zero(t) for _, t in type.fields]))
+        if isinstance(type, ArrayType):
+            from mxcompat._graph import policy
+
+            if type.count > policy.MOST_REGISTERS and scalar_leaves(type.element):
+                return self.empty_stack(type)
+            return Array(type.element, (self.zero(type.element),) * type.count, type)
+        if isinstance(type, PointerType):
+            return Pointer(type.element, None, static(self.index_type, 0))
+        return NoValue(type)
+
+    def empty_stack(self, type: ArrayType) -> Stack:
+        shape = (type.count,) + (1,) * self.axes.rank
+        arrays = tuple([self.space.xp.zeros(shape, leaf.dtype) for leaf in scalar_leaves(type.element)])
+        return Stack(type.element, type.count, arrays)
+
+    # Local arrays
+
+    def as_stack(self, value: Value) -> Stack:
+        """A local array as arrays with an axis of elements."""
+        if isinstance(value, Stack):
+            return value
+        if not isinstance(value, Array) or not value.parts:
+            raise Problem("this value has no elements")
+        kinds = scalar_leaves(value.type.element)  # type: ignore[attr-defined]
+        rows = [leaves(part) for part in value.parts]
+        if not kinds or any(isinstance(p, Pointer) for p in value.parts):
+            raise Problem("an array of pointers is indexed by what is not known")
+        arrays = []
+        for k, kind in enumerate(kinds):
+            parts = [self.space.asarray(self.n.array(row[k]), kind.dtype) for row in rows]
+            shape = [1] * self.axes.rank
+            for part in parts:
+                for axis, size in enumerate(part.shape if part.ndim else ()):
+                    shape[axis] = max(shape[axis], size)
+            arrays.append(self.space.xp.stack([self.space.broadcast(part, shape) for part in parts]))
+        return Stack(value.type.element, len(value.parts), tuple(arrays))  # type: ignore[attr-defined]
+
+    def stacked(self, place: Place) -> Stack:
+        """The value of a place as a stack, kept so if it is a variable."""
+        value = place.get(self)
+        if isinstance(value, Vector):
+            value = Array(value.type.element, value.parts)
+        return self.as_stack(value)
+
+    def stack_element(self, whole: Stack, index: Scalar) -> Value:
+        """An element of a local array; 0 out of bounds."""
+        count = whole.type.count  # type: ignore[attr-defined]
+        kinds = scalar_leaves(whole.element)
+        index = as_index(self.n, index)
+        found = []
+        for array, kind in zip(whole.arrays, kinds, strict=True):
+            found.append(self.n.make(kind, self._element(array, count, index)))
+        return rebuild(self.zero(whole.element), iter(found))
+
+    def _element(self, array: Any, count: int, index: Scalar) -> Any:
+        xp = self.space.xp
+        if index.static:
+            i = int(index.base)
+            return array[i] if 0 <= i < count else xp.zeros_like(array[0])
+        where = self.space.asarray(self.n.array(index))
+        inside = (where >= 0) & (where < count)
+        known = index.low is not None and index.high is not None and index.low >= 0 and index.high < count
+        safe = where if known else xp.clip(where, 0, count - 1)
+        if where.size == 1:
+            found = array[safe.reshape(())]
+        else:
+            shape = list(where.shape)
+            for axis, size in enumerate(array.shape[1:]):
+                shape[axis] = max(shape[axis], size)
+            wide = self.space.broadcast(array, (count, *shape))
+            found = xp.take_along_axis(wide, self.space.broadcast(safe, shape)[None], 0)[0]
+        return found if known else self.space.where(inside, found, found.dtype.type(0))
+
+    def stack_update(self, whole: Stack, index: Scalar, value: Value) -> Stack:
+        """A local array with an element replaced, for all threads: the assignment to the variable selects."""
+        index = as_index(self.n, index)
+        count = whole.type.count  # type: ignore[attr-defined]
+        made = []
+        for array, leaf in zip(whole.arrays, leaves(value), strict=True):
+            made.append(self._replaced(array, count, index, self.n.array(leaf)))
+        return Stack(whole.element, count, tuple(made))
+
+    def _replaced(self, array: Any, count: int, index: Scalar, value: Any) -> Any:
+        xp = self.space.xp
+        value = self.space.asarray(value, array.dtype)
+        where = self.n.array(index)
+        mask = self.mask.base
+        shape = list(array.shape[1:])
+        parts = [value.shape, getattr(where, "shape", ()), getattr(mask, "shape", ())]
+        for part in parts:
+            for axis, size in enumerate(part):
+                shape[axis] = max(shape[axis], size)
+        wide = array if tuple(shape) == array.shape[1:] else self.space.broadcast(array, (count, *shape))
+        value = self.space.broadcast(value, shape)
+        if index.static:
+            i = int(index.base)
+            if not 0 <= i < count:
+                return array
+            if self.space.traced:
+                return wide.at[i].set(value)
+            made = wide.copy()
+            made[i] = value
+            return made
+        where = self.space.asarray(where)
+        if self.space.traced and where.size == 1:
+            return wide.at[where.reshape(())].set(value, mode="drop", wrap_negative_indices=False)
+        here = xp.arange(count, dtype=np.int32).reshape(count, *[1] * len(shape)) == where[None]
+        return self.space.where(here, value[None], wide)
+
+    def vector_update(self, whole: Vector, index: Scalar, value: Value) -> Vector:
+        """A vector with a component replaced whose position is not known."""
+        assert isinstance(value, Scalar)
+        index = as_index(self.n, index)
+        parts = [
+            self.n.select(self.n.compare("==", index, static(index.type, k)), value, part)
+            for k, part in enumerate(whole.parts)
+        ]
+        return Vector(whole.type, tuple(parts))
+
+    # Memory
+
+    def load(self, memory: Any, type: Type, index: Scalar) -> Value:
+        """What the threads of the mask read; 0 out of bounds."""
+        if isinstance(type, ScalarType):
+            found = self.n.make(type, self.traffic.read(memory, type, as_index(self.n, index)))
+            if type in (BOOL,) or (type.kind in "ui" and type.bits < 32):
+                found.low, found.high = (found.low, found.high) if found.static else (type.low, type.high)
+            return self.n.guarded(self.mask, found)
+        parts = [self.load(m, t, i) for m, t, i in self.parts(memory, type, index)]
+        if isinstance(type, VectorType):
+            return Vector(type, tuple(parts))  # type: ignore[arg-type]
+        if isinstance(type, StructType):
+            return Struct(type, tuple(parts))
+        if isinstance(type, ArrayType):
+            return Array(type.element, tuple(parts), type)
+        raise Problem(f"a value of type {type} cannot be read from memory")
+
+    def store(self, memory: Any, type: Type, index: Scalar, value: Value) -> None:
+        """Write what the threads of the mask have."""
+        if isinstance(type, ScalarType):
+            assert isinstance(value, Scalar)
+            if memory.const:
+                raise Problem(f"{memory.name} cannot be written to")
+            self.log(memory, memory.data)
+            if not self.space.traced and self.logs and not memory.owned:
+                memory.owned = False
+            self.traffic.write(memory, type, as_index(self.n, index), self.n.array(value), self.mask)
+            return
+        for (m, t, i), part in zip(self.parts(memory, type, index), value.parts, strict=True):  # type: ignore[attr-defined]
+            self.store(m, t, i, part)
+
+    def parts(self, memory: Any, type: Type, index: Scalar) -> list[tuple[Any, Type, Scalar]]:
+        """Memory, type and index of each part of a vector, struct or array in memory."""
+        n, of = self.n, self.index_type
+        if isinstance(type, VectorType):
+            start = n.binary("*", index, static(of, type.room))
+            return [(memory, type.element, n.binary("+", start, static(of, k))) for k in range(type.count)]
+        if isinstance(type, ArrayType):
+            start = n.binary("*", index, static(of, type.count))
+            return [(memory, type.element, n.binary("+", start, static(of, k))) for k in range(type.count)]
+        if isinstance(type, StructType):
+            if isinstance(memory, Records):
+                return [(m, t, index) for m, (_, t) in zip(memory.parts, type.fields, strict=True)]
+            return self._by_bytes(memory, type, index)
+        raise Problem(f"a value of type {type} cannot be in memory")
+
+    def _by_bytes(self, memory: Memory, type: StructType, index: Scalar) -> list[tuple[Any, Type, Scalar]]:
+        """The fields of a struct in a buffer, where C has them."""
+        found: list[tuple[Any, Type, Scalar]] = []
+        size, offset = size_of(type), 0
+        for _, t in type.fields:
+            align = alignment(t)
+            offset = 0 if type.union else -(-offset // align) * align
+            unit = size_of(t)
+            if size % unit or offset % unit:
+                raise Problem(f"the field of type {t} of {type} does not lie at a multiple of its size in memory")
+            scaled = self.n.binary("*", index, static(self.index_type, size // unit))
+            found.append((memory, t, self.n.binary("+", scaled, static(self.index_type, offset // unit))))
+            offset += unit
+        return found
+
+    def group_memory(self, name: str, type: Type, count: int) -> Any:
+        """Memory for elements of a type in each group, of zeros."""
+        if isinstance(type, ArrayType):
+            return self.group_memory(name, type.element, count * type.count)
+        if isinstance(type, StructType) and type is not COMPLEX:
+            parts = [self.group_memory(f"{name}.{field}", t, count) for field, t in type.fields]
+            return Records(type, tuple(parts))
+        if isinstance(type, VectorType):
+            return self.group_memory(name, type.element, count * type.room)
+        if type is COMPLEX:
+            return self.group_memory(name, COMPLEX.fields[0][1], count * 2)
+        if not isinstance(type, ScalarType):
+            raise Problem(f"threadgroup memory of type {type} is not in the supported language")
+        shape = (*self.axes.extents[: self.axes.batch], count)
+        self.cells += 1
+        memory = Memory(name, type, self.space.xp.zeros(shape, type.dtype), self.axes.batch, self.cells)
+        memory.owned = True
+        return memory

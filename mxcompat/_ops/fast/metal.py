@@ -1,0 +1,125 @@
+"""The op that runs a Metal kernel. Its params are the kernel's text, its signature and the grid: plain data, by which
+equal calls are one structure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mxcompat._array.array import array, wrap_all
+from mxcompat._graph import policy
+from mxcompat._graph.ir.aval import DTYPES, Aval, aval
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.rules import COST, HOST
+from mxcompat._jax import jnp
+from mxcompat._metal import Kernel, Signature, parse_kernel
+from mxcompat._metal.signature import full_text
+
+from ..define import op
+from .metal_contract import Definition, Launch, define, launch
+
+__all__ = ["METAL_KERNEL", "metal_kernel", "run_kernel"]
+
+_PARAMS = ("source", "header", "signature", "grid", "threadgroup", "init_value")
+_BY_LABEL = {d._label: d for d in DTYPES}
+
+
+@lru_cache(maxsize=policy.MOST_KERNELS)
+def _parsed(source: str, header: str, signature: Signature) -> Kernel:
+    """The kernel. Raises KernelError where it does not parse."""
+    return parse_kernel(source, header, signature)
+
+
+def _lowered(
+    *inputs: Any, source: str, header: str, signature: Signature, grid: Any, threadgroup: Any, init_value: Any
+) -> tuple[Any, ...]:
+    return tuple(_parsed(source, header, signature).run(jnp, inputs, grid, threadgroup, init_value))
+
+
+def _avals(*_: Aval, signature: Signature, **__: Any) -> tuple[Aval, ...]:
+    return tuple([aval(o.shape, _BY_LABEL[o.dtype]) for o in signature.outputs])
+
+
+METAL_KERNEL = op("metal_kernel", _lowered, _avals, _PARAMS)
+
+
+@HOST.of(METAL_KERNEL)
+def _on_host(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple[Any, ...]:
+    source, header, signature, grid, threadgroup, init_value = params
+    return tuple(_parsed(source, header, signature).run(np, inputs, grid, threadgroup, init_value))
+
+
+@COST.of(METAL_KERNEL)
+def _cost(out: tuple[Aval, ...], params: tuple, *avals: Aval) -> float:
+    source, _, _, grid, *_ = params
+    lines = source.count("\n") + 1
+    return lines * (policy.LINE_SECONDS + policy.THREAD_SECONDS * grid[0] * grid[1] * grid[2])
+
+
+def run_kernel(definition: Definition, launch: Launch, nodes: Sequence[Node]) -> list[array]:
+    """The outputs of a call, lazily.
+
+    Raises:
+        KernelError: if the kernel does not parse.
+    """
+    _parsed(definition.source, definition.header, launch.signature)
+    params = (
+        definition.source, definition.header, launch.signature, launch.grid, launch.threadgroup, launch.init_value,
+    )  # fmt: skip
+    return wrap_all(apply(METAL_KERNEL, tuple(nodes), params))
+
+
+def metal_kernel(
+    name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "",
+    ensure_row_contiguous: bool = True, atomic_outputs: bool = False, compile_options: Any = None,
+) -> Callable[..., list[array]]:  # fmt: skip
+    """A kernel in Metal, which is translated to array operations: it runs wherever XLA does, and has derivatives.
+
+    The page docs/guides/metal.md says what of the language there is, and what a kernel costs.
+
+    Args:
+        name: the kernel's name.
+        input_names: names of the parameters that are inputs.
+        output_names: names of the parameters that are outputs.
+        source: the body of the function; its signature is generated.
+        header: what stands in front of it: functions, macros, structs.
+        ensure_row_contiguous: accepted; all arrays are row-contiguous here.
+        atomic_outputs: True if outputs are declared as `device atomic<T>*`.
+        compile_options: `{"math_mode": "safe"}`, "relaxed" or "fast"; arithmetic is that of "safe".
+
+    Returns:
+        A function with keyword arguments only, which returns the list of outputs: `inputs` (arrays or numbers),
+        `output_shapes`, `output_dtypes`, `grid` (threads along x, y and z), `threadgroup` (threads of a group along
+        each, cut to the grid), `template` (pairs of a name and a dtype, int or bool), `init_value` (what outputs are at
+        first, zero by default), `verbose` (True prints the generated text), `stream` (ignored).
+
+    Raises:
+        TypeError, ValueError: for arguments that MLX refuses, here and when the kernel is called.
+        RuntimeError: `KernelError`, when it is called, if the source does not parse or uses what is not supported:
+            compare-and-swap, fences of device memory, `simdgroup_matrix`, textures.
+
+    Example:
+        >>> double = mx.fast.metal_kernel(
+        ...     name="double", input_names=["x"], output_names=["y"],
+        ...     source="uint i = thread_position_in_grid.x; y[i] = 2 * x[i];",
+        ... )
+        >>> x = mx.arange(3.0)
+        >>> double(inputs=[x], output_shapes=[x.shape], output_dtypes=[x.dtype], grid=(3, 1, 1), threadgroup=(3, 1, 1))
+        [array([0, 2, 4], dtype=float32)]
+    """
+    definition = define(
+        name, input_names, output_names, source, header, ensure_row_contiguous, atomic_outputs, compile_options
+    )  # fmt: skip
+
+    def kernel(**arguments: Any) -> list[array]:
+        """Run the kernel; see `metal_kernel`."""
+        call, nodes = launch(definition, **arguments)
+        if call.verbose:
+            sys.stdout.write(full_text(call.signature, definition.source, definition.header) + "\n")
+        return run_kernel(definition, call, nodes)
+
+    return kernel

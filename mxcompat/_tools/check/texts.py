@@ -1,0 +1,100 @@
+"""Texts that a program writes down: constants, names bound to them, and what is joined of both."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .scopes import Scope, Value
+
+__all__ = ["Text", "text_of"]
+
+_MOST = 10
+"""Names that stand for one another, followed."""
+
+
+class Text(NamedTuple):
+    """A text.
+
+    Args:
+        text: the text. Numbers that only a run tells are 1 in it.
+        is_whole: True if nothing in it was guessed.
+        line: the line of the program where it begins, if it stands there as it is; else 0.
+    """
+
+    text: str
+    is_whole: bool = True
+    line: int = 0
+
+
+def text_of(node: ast.expr, scope: Scope, depth: int = 0) -> Text | None:
+    """The text that an expression makes, None where the program does not say.
+
+    Args:
+        node: the expression.
+        scope: where it is read.
+        depth: how many names led here.
+    """
+    if depth > _MOST:
+        return None
+    rule = _RULES.get(type(node))
+    return rule(node, scope, depth) if rule is not None else None
+
+
+def _constant(node: ast.Constant, scope: Scope, depth: int) -> Text | None:
+    return Text(node.value, True, node.lineno) if isinstance(node.value, str) else None
+
+
+def _name(node: ast.Name, scope: Scope, depth: int) -> Text | None:
+    where = scope.find(node.id)
+    bindings = where.bindings[node.id] if where is not None else []
+    if where is None or len(bindings) != 1 or not isinstance(bindings[0], Value):
+        return None
+    return text_of(bindings[0].node, where, depth + 1)
+
+
+def _joined(node: ast.JoinedStr, scope: Scope, depth: int) -> Text | None:
+    parts = [_part(value, scope, depth) for value in node.values]
+    return Text("".join(part.text for part in parts), all(part.is_whole for part in parts))
+
+
+def _part(node: ast.expr, scope: Scope, depth: int) -> Text:
+    if isinstance(node, ast.FormattedValue):
+        found = text_of(node.value, scope, depth + 1)
+        return found if found is not None else Text("1", False)
+    return Text(node.value) if isinstance(node, ast.Constant) else Text("1", False)
+
+
+def _sum(node: ast.BinOp, scope: Scope, depth: int) -> Text | None:
+    if not isinstance(node.op, ast.Add):
+        return None
+    left, right = text_of(node.left, scope, depth), text_of(node.right, scope, depth)
+    if left is None or right is None:
+        return None
+    return Text(left.text + right.text, left.is_whole and right.is_whole)
+
+
+def _call(node: ast.Call, scope: Scope, depth: int) -> Text | None:
+    """`a.replace(b, c)` and the like, and `textwrap.dedent(a)`."""
+    if not isinstance(node.func, ast.Attribute) or node.keywords:
+        return None
+    name, arguments = node.func.attr, [text_of(argument, scope, depth) for argument in node.args]
+    if any(argument is None for argument in arguments):
+        return None
+    if name == "dedent" and len(arguments) == 1 and arguments[0] is not None:
+        return arguments[0]._replace(text=textwrap.dedent(arguments[0].text))
+    if name not in ("replace", "strip", "lstrip", "rstrip"):
+        return None
+    subject = text_of(node.func.value, scope, depth)
+    if subject is None:
+        return None
+    given = [subject, *(argument for argument in arguments if argument is not None)]
+    made = getattr(subject.text, name)(*(argument.text for argument in given[1:]))
+    return Text(made, all(argument.is_whole for argument in given))
+
+
+_RULES: dict[type, Callable[[Any, Scope, int], Text | None]] = {
+    ast.Constant: _constant, ast.Name: _name, ast.JoinedStr: _joined, ast.BinOp: _sum, ast.Call: _call,
+}  # fmt: skip

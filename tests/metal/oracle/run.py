@@ -1,0 +1,45 @@
+"""Running a compiled kernel on NumPy arrays."""
+
+import ctypes
+
+import ml_dtypes
+import numpy as np
+
+__all__ = ["run"]
+
+_DTYPES = {"bfloat16": np.dtype(ml_dtypes.bfloat16)}
+
+
+class _Launch(ctypes.Structure):
+    _fields_ = (("grid", ctypes.c_uint * 3), ("group", ctypes.c_uint * 3))
+
+
+def run(compiled, inputs, grid, threadgroup, init_value=None):
+    """The outputs of a kernel.
+
+    Args:
+        compiled: of `compile_kernels`.
+        inputs: NumPy arrays of the signature's shapes and dtypes.
+        grid, threadgroup: threads along each axis; groups are cut to the grid.
+        init_value: what outputs hold before, None for 0.
+    """
+    signature, buffers = compiled.signature, []
+    for given, value in zip(signature.inputs, inputs, strict=True):
+        data = np.ascontiguousarray(value, _DTYPES.get(given.dtype, given.dtype))
+        assert data.shape == given.shape or not given.shape
+        buffers.append(data)
+        if given.wants_shape:
+            buffers.append(np.array(given.shape, np.int32))
+        if given.wants_strides:
+            buffers.append(np.array(given.strides, np.int64))
+        if given.wants_ndim:
+            buffers.append(np.array(len(given.shape), np.int32))
+    outputs = [
+        np.full(output.shape, 0 if init_value is None else init_value, _DTYPES.get(output.dtype, output.dtype))
+        for output in signature.outputs
+    ]
+    addresses = [array.ctypes.data for array in (*buffers, *outputs)]
+    group = [min(pair) for pair in zip(grid, threadgroup, strict=True)]
+    launch = _Launch((ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*group))
+    compiled.function((ctypes.c_void_p * len(addresses))(*addresses), ctypes.byref(launch))
+    return outputs
