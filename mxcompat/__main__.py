@@ -12,6 +12,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+from mxcompat._compat.python import caller_of
 from mxcompat._tools.ending import ProcessEnd
 from mxcompat._tools.running import run_program
 from mxcompat._version import MLX_VERSION, __version__
@@ -129,5 +130,5 @@ COMMANDS = {
 
 
 if __name__ == "__main__":
-    with ProcessEnd(sys._getframe()):
+    with ProcessEnd(caller_of(0)):
         sys.exit(main(sys.argv[1:]))

@@ -1,27 +1,21 @@
-"""JAX's distributed runtime, where its public functions do not reach: what it has found out of the others by itself,
-and the address at which gloo listens, which carries arrays between CPUs.
+"""JAX's distributed runtime: what it has found out of the others by itself, and the address at which gloo listens.
+
+Gloo carries arrays between CPUs.
 """
 
 from __future__ import annotations
 
-from mxcompat._graph.run.internals import make_cpu_client, runtime_state
+from mxcompat._compat.jaxs import address_from_first, client_listening_at, gloo_address
 from mxcompat._jax import jax
 
 from .links import free_port
 
 __all__ = ["found_by_jax", "listen_at"]
 
-_MEETING = "mxcompat/meeting"
-
 
 def found_by_jax(seconds: float) -> tuple[int, int, str]:
     """This process's rank, how many there are, and where rank 0 is to be met, once JAX knows all that."""
-    state = runtime_state()
-    if state.process_id == 0:
-        host = state.coordinator_address.rpartition(":")[0]
-        state.client.key_value_set(_MEETING, f"{host}:{free_port()}")
-    address = state.client.blocking_key_value_get(_MEETING, int(1000 * seconds))
-    return state.process_id, state.num_processes, address
+    return address_from_first(free_port(), seconds)
 
 
 def listen_at(host: str) -> None:
@@ -29,12 +23,5 @@ def listen_at(host: str) -> None:
     many is a loopback address, where others do not reach it."""
     from jax.extend.backend import register_backend_factory  # here, since what it imports takes long to import
 
-    if jax.config.jax_cpu_collectives_implementation == "gloo":  # type: ignore[attr-defined]
-        register_backend_factory("cpu", lambda: _cpu(host), fail_quietly=False)
-
-
-def _cpu(host: str) -> object:
-    from jaxlib import _jax  # type: ignore[attr-defined]
-
-    client = runtime_state().client
-    return make_cpu_client(_jax.make_gloo_tcp_collectives(distributed_client=client, hostname=host))
+    if gloo_address.holds and jax.config.jax_cpu_collectives_implementation == "gloo":  # type: ignore[attr-defined]
+        register_backend_factory("cpu", lambda: client_listening_at(host), fail_quietly=False)

@@ -10,11 +10,11 @@ import itertools
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from sys import _getframe
 from types import CodeType, FrameType
 from typing import Any
 from weakref import WeakSet, ref
 
+from mxcompat._compat.python import caller_of, get_frame
 from mxcompat._native import native
 
 from . import buffers
@@ -162,12 +162,15 @@ _CORE = tuple([PACKAGE + name for name in ("_", "core", "ext")])
 _own = _Own()
 
 
-def caller(depth: int = 2) -> tuple[CodeType, int]:
-    """Where in the user's code an op is being called: for the message, should its evaluation fail.
+def caller(depth: int = 2) -> tuple[CodeType, int] | None:
+    """Where in the user's code an op is being called: for the message, should its evaluation fail. None where Python
+    does not tell.
 
     `depth` is how many frames up to look first: 1 is the caller of this.
     """
-    frame = _getframe(depth)
+    frame = caller_of(depth)
+    if frame is None:
+        return None
     if _own[frame.f_code.co_filename]:
         frame = _outside(frame)
     return frame.f_code, frame.f_lasti
@@ -219,7 +222,7 @@ def _store(nodes: Iterable[Node], values: Iterable[Any], oldest: int) -> list[No
 
 
 if native:
-    native.connect_nodes(Node, created, vars(buffers), _own, ITEM, _index, SCALAR)
+    native.connect_nodes(Node, created, vars(buffers), _own, ITEM, _index, SCALAR, get_frame)
 
 apply: Callable[..., Node] = native.apply if native else _apply
 apply_as: Callable[[Op, tuple[Node, ...], tuple, Any], Node] = native.apply_as if native else _apply_as

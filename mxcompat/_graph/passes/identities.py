@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from math import isfinite, prod
 from typing import Any
 
-from mxcompat._jax import ir, stablehlo
+from mxcompat._compat.dialects import ir, stablehlo
 
 from .modules import MOVES, across, bodies, float_type, hidden, named, op_name
 

@@ -11,7 +11,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from mxcompat._jax import ir
+from mxcompat._compat.dialects import ir
 
 from .modules import bodies, kept, named
 
