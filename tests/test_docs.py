@@ -223,9 +223,10 @@ def test_what_is_generated_is_up_to_date():
 
 def test_the_badge_counts_what_the_sweep_found():
     same, differ = figures()
-    assert f"{100 * same / (same + differ):.1f} % of {same + differ} cells" in (
-        DOCS / "assets" / "conformance.svg"
-    ).read_text()
+    assert (
+        f"{100 * same / (same + differ):.1f} % of {same + differ} cells"
+        in (DOCS / "assets" / "conformance.svg").read_text()
+    )
     assert "docs/assets/conformance.svg" in (ROOT / "README.md").read_text()
 
 

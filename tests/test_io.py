@@ -228,7 +228,6 @@ class OnlyReads:
         return b""
 
 
-
 ERRORS = [
     lambda mx: mx.save("a", 3),
     lambda mx: mx.save(None, mx.ones(2)),

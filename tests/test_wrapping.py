@@ -108,4 +108,3 @@ def test_what_is_left_alone() -> None:
     assert not changed(lambda x: x * x, integers.astype(np.uint32))
     assert not changed(lambda x: x * 3, integers)  # no square
     assert not changed(lambda x: jnp.prod(x, 1), integers)  # a reduction that XLA knows by its product
-

@@ -25,8 +25,8 @@ __all__ = [
     "process-end", "a process whose program has ended does not wait for what XLA compiles in the background", "it waits"
 )
 def process_end() -> bool:
-    known = [threading, "_shutdown"], [atexit, "_run_exitfuncs"]
-    return all(callable(getattr(*one)) for one in known) and issubclass(io.TextIOWrapper, file_type())
+    known = threading._shutdown, atexit._run_exitfuncs  # type: ignore[attr-defined]
+    return all(map(callable, known)) and issubclass(io.TextIOWrapper, file_type())
 
 
 def is_run_as_main(frame: FrameType | None) -> bool:

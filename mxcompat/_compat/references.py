@@ -33,7 +33,7 @@ from mxcompat._native import native
 
 from .registry import unpromised
 
-__all__ = ["BY_COUNTING", "of_base", "of_each", "of_entry", "of_item", "of_value", "reference_counts"]
+__all__ = ["BY_COUNTING", "of_base", "of_each", "of_entry", "of_item", "of_value"]
 
 _UNKNOWN = 1 << 40
 """More than any count: what everything has where counts are not to be trusted."""

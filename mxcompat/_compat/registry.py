@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-__all__ = ["REGISTRY", "Unpromised", "unknown_names", "unpromised"]
+__all__ = ["everything", "unknown_names", "unpromised"]
 
 REGISTRY: dict[str, Unpromised] = {}
 """All that are defined so far, by name. Those of a module are there once it has been imported."""
@@ -80,8 +82,17 @@ def unpromised(name: str, purpose: str, fallback: str) -> Callable[[Callable[[],
     return lambda probe: Unpromised(name, purpose, fallback, probe)
 
 
+def everything() -> list[Unpromised]:
+    """All that are defined anywhere in mxcompat, by their modules. JAX is not imported for that."""
+    package = Path(__file__).parent
+    for name in sorted(path.stem for path in package.glob("*.py") if path.stem != "__init__"):
+        import_module(f"{__package__}.{name}")
+    import_module("mxcompat._graph.passes.barriers")  # which is made of what the passes are made of
+    return list(REGISTRY.values())
+
+
 def unknown_names() -> list[str]:
-    """The names in `MXCOMPAT_WITHOUT` that are not in the registry."""
+    """The names in `MXCOMPAT_WITHOUT` that stand for nothing. All modules have been imported."""
     return sorted(_WITHOUT.difference(REGISTRY))
 
 

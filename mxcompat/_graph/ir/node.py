@@ -164,16 +164,11 @@ _own = _Own()
 
 def caller(depth: int = 2) -> tuple[CodeType, int] | None:
     """Where in the user's code an op is being called: for the message, should its evaluation fail. None where Python
-    does not tell.
-
-    `depth` is how many frames up to look first: 1 is the caller of this.
-    """
+    does not tell. `depth` is how many frames up to look first: 1 is the caller of this."""
     frame = caller_of(depth)
-    if frame is None:
-        return None
-    if _own[frame.f_code.co_filename]:
+    if frame is not None and _own[frame.f_code.co_filename]:
         frame = _outside(frame)
-    return frame.f_code, frame.f_lasti
+    return (frame.f_code, frame.f_lasti) if frame is not None else None
 
 
 def _apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:

@@ -1,4 +1,4 @@
-"""Barriers: XLA does not see through `modules.hidden`, nor inline what is `modules.kept`. Right numbers depend on it."""
+"""Barriers: XLA does not see through `modules.hidden`, nor inline what is `modules.kept`. Passes depend on that."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from mxcompat._compat.dialects import ir
 
+from .barriers import require_barriers
 from .modules import bodies, kept, named
 
 __all__ = ["read_before_writing"]
@@ -28,8 +29,11 @@ def read_before_writing(module: Any) -> None:
     """Change a module of StableHLO in place."""
     if not named(module, _SLICE):
         return
+    overlapping = _Origins(module).overlapping
+    if overlapping:
+        require_barriers()
     with module.context, ir.Location.unknown():
-        for op in _Origins(module).overlapping:
+        for op in overlapping:
             with ir.InsertionPoint(op):
                 op.operands[1] = kept(module, op.operands[1])
 

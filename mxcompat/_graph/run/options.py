@@ -65,6 +65,8 @@ def _compile(lowered: Lowered, options: dict[str, Any]) -> jax.stages.Compiled:
     known = {name: value for name, value in options.items() if not name.startswith(unfit) and name not in _unknown}
     if not compile_options.holds:
         known = {}
+    if lowered.is_plain and _PLAIN.keys().isdisjoint(known):
+        compile_options.note(RuntimeError("XLA simplifies all the same: rare cases of overflow and of writes in place"))
     try:
         with background.behind():
             return lowered.compile(known)
