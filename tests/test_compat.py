@@ -111,7 +111,8 @@ class TestRegistry:
 
     def test_info_lists_them(self) -> None:
         out = output("-m", "mxcompat", "info", env=without("frames", "no-such-thing"))
-        lines = [line.split(None, 2) for line in out.splitlines() if line.startswith("  ")]
+        listed = out.partition("do not promise:\n")[2].splitlines()
+        lines = [line.split(None, 2) for line in listed if line.startswith("  ")]
         assert sorted(name for name, *_ in lines) == NAMES
         assert {name for name, word, _ in lines if word == "does"} == {"frames"}
         assert "MXCOMPAT_WITHOUT has names of nothing: no-such-thing" in out
@@ -192,7 +193,7 @@ class TestReferences:
         before = {name: getattr(references, name) for name in vars(references) if name.startswith("_by_")}
         try:
             monkeypatch.setattr(references, "getrefcount", lambda x: wrong(real, x))
-            assert references.reference_counts._probe() is (wrong(lambda x: 4, 0) == 3 and False)
+            assert not references.reference_counts._probe()
         finally:
             vars(references).update(before)
 
@@ -211,13 +212,15 @@ class TestReferences:
         files = ["tests/test_lifetimes.py", "tests/test_autodiff.py", "tests/test_host_evaluation.py"]
         output("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files, env=without("reference-counts"))
 
-    @pytest.mark.parametrize("file", ["test_lifetimes.py", "test_memory.py"])
-    def test_no_count_is_taken_for_granted(self, file: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("file", "which"),
+        [("test_lifetimes.py", ""), ("test_memory.py", "place or reach or written_over")],
+    )
+    def test_no_count_is_taken_for_granted(self, file: str, which: str) -> None:
         """Where each count is one more, memory is reused as ever."""
-        (tmp_path / "usercustomize.py").write_text("")
         program = (
             "import sys, pytest\nreal = sys.getrefcount\nsys.getrefcount = lambda x: real(x) + 5\n"
-            f"sys.exit(pytest.main(['-q', '-x', '-p', 'no:cacheprovider', 'tests/{file}']))"
+            f"sys.exit(pytest.main(['-q', '-x', '-p', 'no:cacheprovider', '-k', '{which}', 'tests/{file}']))"
         )
         output("-c", program, env=without())
 
@@ -437,18 +440,16 @@ class TestXLA:
 def test_nothing_is_kept_on_disk_without(name: str, tmp_path: Path) -> None:
     program = """
 import mxcompat.core as mx
-from mxcompat import ext
 from mxcompat._graph import policy
 from mxcompat._graph.run import background
 policy.STORED_SECONDS = 0
-print(mx.compile(lambda x: mx.linalg.cholesky(x, stream=mx.cpu) @ x)(mx.eye(8)).sum().item(), end=" ")
+print(mx.compile(lambda x: mx.linalg.cholesky(x, stream=mx.cpu) @ x)(mx.eye(8)).sum().item())
 background.settle()
-print(ext.debug.cache_info().compiles, ext.debug.cache_info().loaded)
 """
     settings = {"MXCOMPAT_CACHE_DIR": str(tmp_path / "kept"), "MXCOMPAT_HOST": "0"}
     settings |= {"JAX_ENABLE_COMPILATION_CACHE": "0", "MXCOMPAT_CACHE": "1"}
     first = [output("-c", program, env=without(name, **settings)) for _ in range(2)]
-    assert [out.split()[0] for out in first] == ["8.0", "8.0"]
+    assert first == ["8.0\n", "8.0\n"]
     assert not [*tmp_path.rglob("*.xla")]
     output("-c", program, env=without(**settings))
     assert [*tmp_path.rglob("*.xla")]
@@ -524,9 +525,10 @@ except RuntimeError as error:
     def test_a_profile_names_no_line_without_frames(self, tmp_path: Path) -> None:
         script = tmp_path / "program.py"
         script.write_text("import mlx.core as mx\nprint((mx.ones(3) + 1).sum().item())\n")
-        out = output("-m", "mxcompat", "profile", str(script), env=without("frames"))
-        assert "6.0" in out
-        assert "an unknown place" in out
+        command = [sys.executable, "-m", "mxcompat", "profile", str(script)]
+        done = subprocess.run(command, env=without("frames"), capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stdout) == (0, "6.0\n"), done.stderr
+        assert "an unknown place" in done.stderr
 
     def test_signals_are_held_up_without(self) -> None:
         program = """

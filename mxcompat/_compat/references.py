@@ -81,6 +81,7 @@ def _in_list() -> list[Any]:
 def _measure() -> None:
     """Measure the references of each function, on objects that nothing else refers to."""
     global _by_map, _by_value, _by_base, _by_item, _by_entry
+    _by_value = _by_base = _by_item = _by_entry = 0
     _by_map = of_each(_in_list())[0]
     _by_value = of_value(_Holder(np.empty(2)))
     _by_base = of_base(np.empty(2)[:1])
