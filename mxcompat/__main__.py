@@ -12,6 +12,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+from mxcompat._compat.python import caller_of
 from mxcompat._tools.ending import ProcessEnd
 from mxcompat._tools.running import run_program
 from mxcompat._version import MLX_VERSION, __version__
@@ -87,7 +88,22 @@ def _info(argv: list[str]) -> int:
     print(f"cache     {kept}")
     if cache:
         print(f"          JAX's own is used in its place: {cache} (JAX_COMPILATION_CACHE_DIR)")
+    _list_unpromised()
     return 0
+
+
+def _list_unpromised() -> None:
+    """Print what is used of JAX, XLA and CPython without a promise, and what is done where it does not hold."""
+    from mxcompat._compat.registry import everything, unknown_names
+
+    found = everything()
+    print("\nWhat JAX, XLA and Python do not promise:")
+    width = max(len(one.name) for one in found)
+    for one in found:
+        said = f"holds: {one.purpose}" if one.holds else f"does not hold ({one.reason}): {one.fallback}"
+        print(f"  {one.name:<{width}}  {said}")
+    if unknown := unknown_names():
+        print(f"MXCOMPAT_WITHOUT has names of nothing: {', '.join(unknown)}")
 
 
 def _clear_cache(argv: list[str]) -> int:
@@ -123,11 +139,11 @@ COMMANDS = {
     "launch": Command("-n N SCRIPT [args]", "run it as N processes that find each other; see `launch --help`", _launch),
     "profile": Command("SCRIPT [args]", "run a script and say where the time went; see `profile --help`", _profile),
     "check": Command("PATH...", "what the programs under PATH use of MLX that is missing here, or slow", _check),
-    "info": Command("", "versions, devices, and the compiled programs that are kept on disk", _info),
+    "info": Command("", "versions, devices, compiled programs on disk, and what JAX and Python do not promise", _info),
     "clear-cache": Command("", "remove these", _clear_cache),
 }
 
 
 if __name__ == "__main__":
-    with ProcessEnd(sys._getframe()):
+    with ProcessEnd(caller_of(0)):
         sys.exit(main(sys.argv[1:]))

@@ -20,8 +20,8 @@ from types import ModuleType
 from typing import Any
 
 __all__ = [
-    "ad", "batching", "func", "import_jax", "in_a_thread", "ir", "is_array", "is_imported", "is_tracer", "jax", "jnp",
-    "lax", "lazy", "mlir", "stablehlo", "when_imported",
+    "ad", "batching", "import_jax", "in_a_thread", "is_array", "is_imported", "is_tracer", "jax", "jnp", "lax", "lazy",
+    "mlir", "stand_in", "when_imported",
 ]  # fmt: skip
 
 
@@ -41,11 +41,16 @@ lax = _Module("jax.lax")
 ad = _Module("jax.interpreters.ad")
 batching = _Module("jax.interpreters.batching")
 mlir = _Module("jax.interpreters.mlir")
-ir = _Module("jaxlib.mlir.ir")
-func = _Module("jaxlib.mlir.dialects.func")
-stablehlo = _Module("jaxlib.mlir.dialects.stablehlo")
 
-_STAND_INS = (jax, jnp, lax, ad, batching, mlir, ir, func, stablehlo)
+_STAND_INS = [jax, jnp, lax, ad, batching, mlir]
+
+
+def stand_in(name: str) -> Any:
+    """A stand-in for another module that comes with JAX, or the module if it has been imported."""
+    if name in sys.modules:
+        return sys.modules[name]
+    _STAND_INS.append(_Module(name))
+    return _STAND_INS[-1]
 
 
 def _give_way(stand_in: _Module, module: ModuleType) -> None:
@@ -144,21 +149,28 @@ class _Finder:
         specs = (finder.find_spec(fullname, path, target) for finder in others)
         spec = next((spec for spec in specs if spec is not None), None)
         if spec is not None and spec.loader is not None:
-            self._watch(spec.loader)
+            spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
         return spec
 
-    def _watch(self, loader: Any) -> None:
-        run = loader.exec_module
 
-        def run_and_tell(module: ModuleType) -> None:
-            vars(loader).pop("exec_module", None)
-            with _same_random_numbers():
-                run(module)
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-            _is_there()
+class _Loader:
+    """Loads JAX by its own loader, and tells that it has come."""
 
-        loader.exec_module = run_and_tell
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        with _same_random_numbers():
+            self._loader.exec_module(module)
+        for finder in [finder for finder in sys.meta_path if type(finder) is _Finder]:
+            sys.meta_path.remove(finder)
+        _is_there()
 
 
 if is_imported():

@@ -6,14 +6,13 @@ environment of its own; what is needed is added to it where the process is start
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from mxcompat._compat.processes import change_environments
 
 __all__ = ["hand_down", "with_what_is_handed_down"]
 
@@ -34,7 +33,7 @@ def hand_down() -> tuple[list[str], list[str]]:
         if not found or str(_PACKAGE.parent) in _entries(os.environ.get("PYTHONPATH", "")):
             _after.append(str(_PACKAGE.parent))  # else it is found wherever Python is started, with any PYTHONPATH
         os.environ["PYTHONPATH"] = with_what_is_handed_down(os.environ.get("PYTHONPATH", ""))
-        subprocess.Popen.__init__ = _started_by(subprocess.Popen.__init__)  # type: ignore[method-assign]
+        change_environments(_environment)
     return [*_before], [*_after]
 
 
@@ -48,21 +47,6 @@ def with_what_is_handed_down(search: str) -> str:
 
 def _entries(search: str) -> list[str]:
     return search.split(os.pathsep)
-
-
-def _started_by(plain: Any) -> Any:
-    """`Popen.__init__`, which all of `subprocess` and asyncio's subprocesses go through."""
-    place = list(inspect.signature(plain).parameters).index("env") - 1
-
-    @functools.wraps(plain)
-    def init(self: Any, *args: Any, **options: Any) -> None:
-        if len(args) > place:
-            args = (*args[:place], _environment(args[place]), *args[place + 1 :])
-        else:
-            options["env"] = _environment(options.get("env"))
-        plain(self, *args, **options)
-
-    return init
 
 
 def _environment(given: Any) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mxcompat._compat.xla import compiler_threads
 from mxcompat._graph import policy
 from mxcompat._graph.run import background, events, priority
 
@@ -164,7 +165,7 @@ print("seen")
     assert _printed(program) == "seen\n"
 
 
-@pytest.mark.skipif(not priority._HAS_PRIORITIES, reason="threads have no priorities of their own")
+@pytest.mark.skipif(not compiler_threads.holds, reason="threads have no priorities of their own")
 @pytest.mark.parametrize("error", [FileNotFoundError, ProcessLookupError])
 def test_a_thread_that_ends_while_it_is_looked_at(error, monkeypatch):
     """ProcessLookupError is what reading a file of a thread raises that has ended since the file was opened."""

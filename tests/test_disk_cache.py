@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -308,7 +309,7 @@ def test_what_xla_refuses_is_compiled(place, monkeypatch):
     scalars = (2.0,) * len(program.scalars)
     executable(program, scalars)
     (entry,) = entries(place)
-    entry.write_bytes(disk._packed(disk.pickle.dumps((b"no executable", None, None)), entry.stem))
+    entry.write_bytes(disk._packed(pickle.dumps((b"no executable", None, None)), entry.stem))
     with pytest.warns(RuntimeWarning, match="damaged"):
         _, compiles, _ = counted(lambda: executable(program, scalars))
     assert compiles == 1

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import mxcompat.core as mx
+from mxcompat._compat.dialects import ir
 from mxcompat._graph import policy
 from mxcompat._graph.passes.loops import longest_loop
 from mxcompat._graph.run.lowering import lower
 from mxcompat._graph.run.options import FAST, compile_with, has_divided_loops
-from mxcompat._jax import ir
 
 needs_threads = pytest.mark.skipif(os.cpu_count() == 1, reason="XLA divides loops among several threads")
 

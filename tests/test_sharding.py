@@ -99,7 +99,7 @@ class Text:
         self.lines = lines
 
     def as_text(self):
-        return "\n".join(self.lines)
+        return "\n".join(["HloModule jit_f", *self.lines])
 
 
 def test_collectives_are_read_off_the_text():

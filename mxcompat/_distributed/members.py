@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from mxcompat._compat.jaxs import recoverability
 from mxcompat._graph import policy
 from mxcompat._graph.run import platform, steps
 from mxcompat._jax import jax
@@ -68,7 +69,8 @@ class World:
         self._failed: str | None = None
         self._is_stuck = False
         self._lock = threading.Lock()
-        jax.config.update("jax_enable_recoverability", True)  # raise errors rather than abort the process
+        if recoverability.holds:
+            jax.config.update("jax_enable_recoverability", True)  # raise errors rather than abort the process
         if found.address is None:
             if not jax.distributed.is_initialized():
                 _initialize()

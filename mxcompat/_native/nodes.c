@@ -7,8 +7,8 @@ static const Name names[] = {
     {"smallest", &s_smallest}, {"count", &s_count}, {"nbytes", &s_nbytes},
     {"value", &s_value}, {NULL, NULL},
 };
-static PyObject *getframe, *zero, *one, *no_params;
-static PyObject *node_type, *created, *buffers, *own, *item, *indices, *scalar; /* what `connect_nodes` brings */
+static PyObject *zero, *one, *no_params;
+static PyObject *node_type, *created, *buffers, *own, *item, *indices, *scalar, *getframe; /* what `connect_nodes` brings */
 
 static int fields_traverse(PyObject *self, visitproc visit, void *arg) {
     Fields *f = (Fields *)self;
@@ -108,8 +108,11 @@ static int is_own(PyObject *frame) {
     return result;
 }
 
-/* Where in the user's code an op is being called: (code, instruction). The function that called `apply` is ours. */
+/* Where in the user's code an op is being called: (code, instruction), or None where Python does not tell. The function
+   that called `apply` is ours. */
 static PyObject *caller(void) {
+    if (getframe == Py_None)
+        return Py_NewRef(Py_None);
     PyObject *frame = PyObject_CallFunctionObjArgs(getframe, one, NULL);
     if (frame == NULL) {
         if (!PyErr_ExceptionMatches(PyExc_ValueError))
@@ -418,11 +421,12 @@ static PyType_Spec fields_spec = {
 };
 
 /* Keep the class of nodes, those who want to know of new ones, `buffers`' variables, `own`, the op and the params
-   of one result of several, and the op of a number. */
+   of one result of several, the op of a number, and what gives a frame, or None. */
 static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
-    PyObject *node, *observers, *variables, *files, *op, *params, *number;
+    PyObject *node, *observers, *variables, *files, *op, *params, *number, *frame;
     if (!PyArg_ParseTuple(
-            args, "OO!O!OOOO", &node, &PyList_Type, &observers, &PyDict_Type, &variables, &files, &op, &params, &number))
+            args, "OO!O!OOOOO", &node, &PyList_Type, &observers, &PyDict_Type, &variables, &files, &op, &params, &number,
+            &frame))
         return NULL;
     set(&node_type, node);
     set(&created, observers);
@@ -431,6 +435,7 @@ static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
     set(&item, op);
     set(&indices, params);
     set(&scalar, number);
+    set(&getframe, frame);
     return none();
 }
 
@@ -450,11 +455,10 @@ static PyMethodDef functions[] = {
 };
 
 int add_nodes(PyObject *module) {
-    getframe = Py_XNewRef(PySys_GetObject("_getframe"));
     zero = PyLong_FromLong(0);
     one = PyLong_FromLong(1);
     no_params = PyTuple_New(0);
-    if (getframe == NULL || zero == NULL || one == NULL || no_params == NULL || find_names(names) < 0)
+    if (zero == NULL || one == NULL || no_params == NULL || find_names(names) < 0)
         return -1;
     return add_type(module, "Fields", &fields_spec) < 0 ? -1 : PyModule_AddFunctions(module, functions);
 }

@@ -21,8 +21,10 @@ from time import perf_counter
 from types import FrameType, TracebackType
 from typing import Any
 
+from mxcompat._compat import processes
 from mxcompat._graph import policy
 from mxcompat._graph.run import background
+from mxcompat._jax import is_imported
 
 __all__ = ["ProcessEnd"]
 
@@ -34,8 +36,9 @@ class ProcessEnd:
     exception in the context, including `SystemExit`, determines the exit status.
     """
 
-    def __init__(self, frame: FrameType) -> None:
-        self._is_ours = _is_outermost(frame) and not sys.flags.inspect
+    def __init__(self, frame: FrameType | None) -> None:
+        is_outermost = processes.process_end.holds and processes.is_run_as_main(frame)
+        self._is_ours = is_outermost and not sys.flags.inspect
         self._start = perf_counter()
 
     def __enter__(self) -> None:
@@ -45,19 +48,10 @@ class ProcessEnd:
     def __exit__(self, _: Any, error: BaseException | None, traceback: TracebackType | None) -> None:
         if not self._is_ours or not (background.is_busy() or _others()):
             return
-        if _has_service():
+        if _has_service() or (is_imported() and processes.handler_of_jax() is None):
             background.settle()
             return
         _end(error, policy.LONGEST_END * (perf_counter() - self._start))
-
-
-def _is_outermost(frame: FrameType) -> bool:
-    callers = []
-    caller = frame.f_back
-    while caller is not None:
-        callers.append((caller.f_globals.get("__name__"), caller.f_code.co_name))
-        caller = caller.f_back
-    return callers == [("runpy", "_run_code"), ("runpy", "_run_module_as_main")]
 
 
 def _others() -> list[threading.Thread]:
@@ -75,13 +69,14 @@ def _end(error: BaseException | None, seconds: float) -> None:
     """End the process as Python would, but wait at most `seconds` for compilations."""
     status = _reported(error)
     try:
-        threading._shutdown()  # type: ignore[attr-defined]  # waits for the program's threads
+        processes.wait_for_threads()
         background.finish(seconds)
     except KeyboardInterrupt:
         background.finish(0)  # a second interrupt: do not wait
-    # it would free the compiler while it is in use
-    atexit.unregister(getattr(sys.modules.get("jax._src.api"), "clean_up", None))
-    atexit._run_exitfuncs()
+    handler = processes.handler_of_jax()
+    if handler is not None:  # it would free the compiler while it is in use
+        atexit.unregister(handler)
+    processes.run_exit_handlers()
     flushed = _flush()
     _write_files()
     _let_go(error)
@@ -130,7 +125,7 @@ def _let_go(error: BaseException | None) -> None:
 def _files() -> list[io.IOBase]:
     """Return the open files, except the standard streams."""
     standard = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
-    base = io.IOBase.__base__  # `isinstance` would run code of other types
+    base = processes.file_type()  # `isinstance` would run code of other types
     return [f for f in gc.get_objects() if issubclass(type(f), base) and all(f is not s for s in standard)]
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
+from mxcompat._compat.python import caller_of
 from mxcompat._graph import policy
 from mxcompat._graph.ir.capture import ALIAS, PLACEHOLDER, PROMISE
 from mxcompat._graph.ir.linearize import clear_seen
@@ -219,7 +220,9 @@ def _after_each_op(check: Any, before: Any = lambda node: None) -> Iterator[None
 
 def _place() -> str:
     """Return the user's line that is being executed."""
-    frame = sys._getframe(1)
+    frame = caller_of(1)
+    if frame is None:
+        return "an unknown place"
     while frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

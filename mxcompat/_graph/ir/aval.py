@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import ml_dtypes
 import numpy as np
+
+from mxcompat._compat.references import of_entry
 
 from .. import policy
 from .fixed import Fixed
@@ -141,7 +142,7 @@ def _forget_the_unused() -> None:
     """Remove the avals that nothing refers to. Avals in use must stay, so that equal avals remain the same object."""
     global _most
     for key in list(AVALS):
-        if getrefcount(AVALS[key]) <= 2:  # the table's reference, and the one of this call
+        if of_entry(AVALS, key) == 0:
             del AVALS[key]
     _most = max(policy.MOST_AVALS, 2 * len(AVALS))
 

@@ -7,37 +7,27 @@ unreachable leaves can be donated.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from sys import getrefcount
 
-from .linearize import Subgraph, linearize
-from .node import SCALAR, Node
+from mxcompat._compat.references import BY_COUNTING, of_each
+
+from .linearize import Subgraph
 
 __all__ = ["live_out", "unreachable_leaves"]
 
 
 def live_out(subgraph: Subgraph) -> list[int]:
     """Return the slots in `subgraph.order` whose nodes are referred to from outside the graph."""
-    counts = list(map(getrefcount, subgraph.order))
+    counts = of_each(subgraph.order)
     code = subgraph.structure.code
     before, found = code.held
     if counts != before:
-        found = [k for k, (count, uses) in enumerate(zip(counts, code.uses, strict=True)) if count > _OWN + uses]
+        found = [k for k, (count, uses) in enumerate(zip(counts, code.uses, strict=True)) if count > BY_COUNTING + uses]
         code.held = (counts, found)
     return found
 
 
 def unreachable_leaves(subgraph: Subgraph, among: Iterable[int]) -> list[int]:
     """Return the positions among these in `subgraph.leaves` whose nodes and values only the graph refers to."""
-    counts = list(map(getrefcount, subgraph.leaves))
+    counts = of_each(subgraph.leaves)
     read = subgraph.structure.code.leaf_uses
-    return [k for k in among if counts[k] <= _OWN + read[k]]
-
-
-def _references_held() -> int:
-    """Return the number of references that `linearize` and `map(getrefcount, …)` hold to a node in this Python
-    version."""
-    subgraph = linearize([Node(SCALAR, (), (), None, 0)])
-    return max(map(getrefcount, subgraph.order))
-
-
-_OWN = _references_held()
+    return [k for k in among if counts[k] <= BY_COUNTING + read[k]]

@@ -10,11 +10,11 @@ import itertools
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from sys import _getframe
 from types import CodeType, FrameType
 from typing import Any
 from weakref import WeakSet, ref
 
+from mxcompat._compat.python import caller_of, get_frame
 from mxcompat._native import native
 
 from . import buffers
@@ -162,15 +162,16 @@ _CORE = tuple([PACKAGE + name for name in ("_", "core", "ext")])
 _own = _Own()
 
 
-def caller(depth: int = 2) -> tuple[CodeType, int]:
+def caller(depth: int = 2) -> tuple[CodeType, int] | None:
     """Return the place in the user's code where an op is called, for the message if its evaluation fails.
 
-    `depth` is the number of frames to go up first: 1 is the caller of this function.
+    `depth` is the number of frames to go up first: 1 is the caller of this function. The result is None if Python does
+    not tell.
     """
-    frame = _getframe(depth)
-    if _own[frame.f_code.co_filename]:
+    frame = caller_of(depth)
+    if frame is not None and _own[frame.f_code.co_filename]:
         frame = _outside(frame)
-    return frame.f_code, frame.f_lasti
+    return (frame.f_code, frame.f_lasti) if frame is not None else None
 
 
 def _apply(op: Op, inputs: tuple[Node, ...], params: tuple = ()) -> Node:
@@ -219,7 +220,7 @@ def _store(nodes: Iterable[Node], values: Iterable[Any], oldest: int) -> list[No
 
 
 if native:
-    native.connect_nodes(Node, created, vars(buffers), _own, ITEM, _index, SCALAR)
+    native.connect_nodes(Node, created, vars(buffers), _own, ITEM, _index, SCALAR, get_frame)
 
 apply: Callable[..., Node] = native.apply if native else _apply
 apply_as: Callable[[Op, tuple[Node, ...], tuple, Any], Node] = native.apply_as if native else _apply_as

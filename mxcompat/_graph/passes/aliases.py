@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mxcompat._jax import ir
+from mxcompat._compat.dialects import ir
 
 from .modules import COSTLY, FUSED, bodies, called
 

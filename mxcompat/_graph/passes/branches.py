@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mxcompat._jax import ir
+from mxcompat._compat.dialects import ir
 
 from .. import policy
 from .modules import COSTLY, FUSED, bodies, called, named, op_name

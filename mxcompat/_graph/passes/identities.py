@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from math import isfinite, prod
 from typing import Any
 
-from mxcompat._jax import ir, stablehlo
+from mxcompat._compat.dialects import ir, stablehlo
 
+from .barriers import require_barriers
 from .modules import MOVES, across, bodies, float_type, hidden, named, op_name
 
 __all__ = ["keep_identities_apart"]
@@ -54,6 +55,8 @@ def keep_identities_apart(module: Any) -> None:
     exponentials = [op for op in found if op.name == _EXP]
     not_numbers = _not_numbers(module) if exponentials else set()
     inner = {value for op in found if op.name != _EXP for value in _simplified(op, origins)}
+    if inner:
+        require_barriers()
     with module.context, ir.Location.unknown():
         for value in inner:
             hidden(value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mxcompat._jax import ir, stablehlo
+from mxcompat._compat.dialects import ir, stablehlo
 
 from .modules import is_constant, replace
 

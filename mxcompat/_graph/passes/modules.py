@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from mxcompat._jax import func, ir, stablehlo
+from mxcompat._compat.dialects import func, ir, stablehlo
 
 __all__ = [
     "COMBINE", "COSTLY", "FUSED", "MOVES", "across", "bodies", "called", "float_type", "half_type", "hidden",

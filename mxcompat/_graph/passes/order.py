@@ -10,7 +10,7 @@ from functools import reduce
 from math import prod
 from typing import Any
 
-from mxcompat._jax import ir, stablehlo
+from mxcompat._compat.dialects import ir, stablehlo
 
 from .. import policy
 from .modules import float_type, hidden, replace, reshaped

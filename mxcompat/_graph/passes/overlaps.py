@@ -12,8 +12,9 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from mxcompat._jax import ir
+from mxcompat._compat.dialects import ir
 
+from .barriers import require_barriers
 from .modules import bodies, kept, named
 
 __all__ = ["read_before_writing"]
@@ -29,8 +30,11 @@ def read_before_writing(module: Any) -> None:
     """Materialize operands that overlap with their update, in place in a StableHLO module."""
     if not named(module, _SLICE):
         return
+    overlapping = _Origins(module).overlapping
+    if overlapping:
+        require_barriers()
     with module.context, ir.Location.unknown():
-        for op in _Origins(module).overlapping:
+        for op in overlapping:
             with ir.InsertionPoint(op):
                 op.operands[1] = kept(module, op.operands[1])
 

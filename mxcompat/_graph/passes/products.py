@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mxcompat._jax import ir, stablehlo
+from mxcompat._compat.dialects import ir, stablehlo
 
 from .. import policy
 from .modules import float_type, named, product

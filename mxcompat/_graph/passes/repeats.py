@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from mxcompat._jax import ir
+from mxcompat._compat.dialects import ir
 
 from .. import policy
 from .modules import COSTLY, FUSED, bodies, called, kept

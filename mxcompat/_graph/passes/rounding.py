@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mxcompat._jax import ir
+from mxcompat._compat.dialects import ir
 
 from .modules import MOVES, across, bodies, float_type, half_type, hidden, is_constant, named, op_name
 

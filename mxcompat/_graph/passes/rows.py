@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from mxcompat._jax import ir, stablehlo
+from mxcompat._compat.dialects import ir, stablehlo
 
 from .modules import bodies, float_type, hidden, named, op_name, product, replace, reshaped
 

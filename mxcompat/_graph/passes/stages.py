@@ -13,7 +13,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from mxcompat._jax import ir, stablehlo
+from mxcompat._compat.dialects import ir, stablehlo
 
 from .. import policy
 from .modules import COMBINE, kept, op_name, reduction, replace, reshaped

@@ -10,7 +10,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from mxcompat._jax import ir, stablehlo
+from mxcompat._compat.dialects import ir, stablehlo
 
 from .. import policy
 from .modules import FUSED, keep, op_name, product, reduction, replace, reshaped

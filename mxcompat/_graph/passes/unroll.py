@@ -10,7 +10,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from mxcompat._jax import stablehlo
+from mxcompat._compat.dialects import stablehlo
 
 from .. import policy
 from .modules import COMBINE, reduction, replace

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from mxcompat._compat.xla import is_out_of_memory, memory_of
 from mxcompat._jax import jax
 
 from .. import policy
@@ -60,13 +61,9 @@ def _text(path: str) -> str:
 def needs(compiled: jax.stages.Compiled) -> tuple[int, int]:
     """What running an executable allocates, on all devices of this process, in bytes: where not all is for its results,
     else 0; and where it is much and of this process's memory, else 0. XLA may not tell."""
-    found = compiled.memory_analysis()
-    if found is None:
-        return 0, 0
-    size = found.temp_size_in_bytes + found.output_size_in_bytes - found.alias_size_in_bytes
-    size *= len(compiled.runtime_executable().local_devices())
+    size, passing = memory_of(compiled) or (0, 0)
     much = on_cpu() and size >= policy.LARGE_ALLOCATION
-    return (size if found.temp_size_in_bytes else 0), (size if much else 0)
+    return (size if passing else 0), (size if much else 0)
 
 
 def require_possible(jaxpr: Any) -> None:
@@ -109,7 +106,7 @@ def out_of_memory(error: Exception) -> RuntimeError | None:
     text = str(error)
     if isinstance(error, RuntimeError) and text.startswith("[malloc]"):
         return error
-    if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in text and "array is too big" not in text:
+    if not isinstance(error, MemoryError) and not is_out_of_memory(error) and "array is too big" not in text:
         return None
     wanted = re.search(r"(\d+) bytes", text)
     size = f"{wanted[1]} bytes" if wanted else _size_of(text)

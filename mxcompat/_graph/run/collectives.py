@@ -6,7 +6,9 @@ import math
 import re
 from typing import Any, NamedTuple
 
-__all__ = ["Collective", "collectives", "summary"]
+from mxcompat._compat.xla import text_of
+
+__all__ = ["Collective", "collectives", "described"]
 
 
 class Collective(NamedTuple):
@@ -33,6 +35,7 @@ def collectives(compiled: Any) -> list[Collective]:
 
     Raises:
         TypeError: if it is something else.
+        RuntimeError: if JAX does not give XLA's text of it.
 
     Example:
         >>> import jax
@@ -41,9 +44,14 @@ def collectives(compiled: Any) -> list[Collective]:
     """
     if not hasattr(compiled, "as_text"):
         raise TypeError(f"[collectives] Expected a compiled function of JAX's, got {type(compiled).__name__}.")
+    text = text_of(compiled)
+    if text is None:
+        raise RuntimeError(
+            "[collectives] Expected XLA's text of the function, which this version of JAX does not give."
+        )
     return [
         Collective(found["kind"], _bytes(found["shape"], found["kind"], bool(found["start"])), _devices(found["rest"]))
-        for found in _COLLECTIVE.finditer(compiled.as_text())
+        for found in _COLLECTIVE.finditer(text)
     ]
 
 
@@ -87,6 +95,11 @@ def _devices(rest: str) -> int:
     sizes = dict(re.findall(r"('[^']*')=(\d+)", mesh))
     axes = re.findall(r"('[^']*')(?::\(\d+\)(\d+))?", along)
     return math.prod([int(part or sizes[name]) for name, part in axes])
+
+
+def described(compiled: Any) -> str:
+    """The collectives of a program that XLA has compiled, in a few words."""
+    return "collectives that are not known" if text_of(compiled) is None else summary(collectives(compiled))
 
 
 def summary(found: list[Collective]) -> str:

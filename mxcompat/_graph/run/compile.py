@@ -23,7 +23,7 @@ from . import allocation, background, budget, disk, notice
 from .arguments import baked, check_results, function, packed, vectors
 from .events import notify, span, stats
 from .forked import require_threads
-from .lowering import lower
+from .lowering import Lowered, lower
 from .options import FAST, QUICK, REPRODUCIBLE, compile_with, has_divided_loops
 from .partition import calling, out_shardings
 from .platform import on_cpu
@@ -134,11 +134,11 @@ class Executable:
             traced = self._trace()
             check_results(self.program, traced.out_info)
             allocation.require_possible(traced.jaxpr.jaxpr)
-            lowered = lower(traced)
+            lowered = lower(traced, self._trace)
             compiled = compile_with(lowered, options)
         if self._patience == policy.PATIENCE_HEAVY:
             _keep_lowered(self, lowered)
-        self._place.store_soon(options, compiled, perf_counter() - start, self._weigh)
+        self._place.store_soon(options, compiled, _worth(lowered, perf_counter() - start), self._weigh)
         return compiled
 
     def _weigh(self, serialized: int) -> None:
@@ -182,8 +182,9 @@ class Executable:
             compiled = place.load(FAST)  # another process may have been quicker
             if compiled is None:
                 with span("compile", self.program), jax.enable_x64(True):
-                    compiled = compile_with(self._lowered or lower(self._trace()), FAST)
-                place.store_soon(FAST, compiled, perf_counter() - start, self._weigh, instead_of=QUICK)
+                    lowered = self._lowered or lower(self._trace(), self._trace)
+                    compiled = compile_with(lowered, FAST)
+                place.store_soon(FAST, compiled, _worth(lowered, perf_counter() - start), self._weigh, QUICK)
             else:
                 self._weigh(place.loaded_bytes)
             self._take(compiled)
@@ -192,6 +193,11 @@ class Executable:
         self._lowered = None
         stats.optimised += 1
         notify("optimise", self.program)
+
+
+def _worth(lowered: Lowered, seconds: float) -> float:
+    """The seconds that an executable saves a later process: none, if it is slow because a pass failed here."""
+    return 0.0 if lowered.is_plain else seconds
 
 
 _with_lowered: deque[Executable] = deque()

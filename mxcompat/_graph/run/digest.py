@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from mxcompat._compat.jaxs import setting_names
 from mxcompat._jax import jax
 
 from ..ir.aval import Aval, Dtype
@@ -127,12 +128,15 @@ def _class(kind: type) -> str:
 def _settings() -> str:
     """What of JAX's settings may matter; some are different in each thread."""
     names = _setting_names()
+    if names is None:
+        raise NoDigest("the settings of JAX are not known")
     return "\n".join([f"{name}={getattr(jax.config, name, None)!r}" for name in names])
 
 
 @cache
-def _setting_names() -> list[str]:
-    return sorted(name for name in jax.config.values if not _NO_MATTER.search(name))
+def _setting_names() -> list[str] | None:
+    names = setting_names()
+    return None if names is None else sorted(name for name in names if not _NO_MATTER.search(name))
 
 
 @cache

@@ -8,7 +8,6 @@ is damaged, or that is not what its name says, is ignored, said once, and replac
 from __future__ import annotations
 
 import hashlib
-import pickle
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -16,21 +15,20 @@ from typing import Any
 
 import numpy as np
 
+from mxcompat._compat.xla import deserialized, serialized, serialized_executables
 from mxcompat._jax import jax
 
 from .. import policy
 from ..ir.program import Program
 from . import background, folder
 from .arguments import baked
+from .blas import calls_lapack
 from .digest import NoDigest, digest
 
 __all__ = ["Place", "places"]
 
 _MAGIC = b"mxcompat executable 1\n"
 _HEADER = struct.Struct(f"<{len(_MAGIC)}sQ32s")
-
-_LAPACK = b"lapack_"
-"""In the bytes of an executable that calls LAPACK."""
 
 
 class Place:
@@ -43,11 +41,12 @@ class Place:
         donated: the positions of buffers that it may write over.
     """
 
-    __slots__ = ("_key", "_note", "lifted", "loaded_bytes")
+    __slots__ = ("_code", "_key", "_note", "lifted", "loaded_bytes")
 
     def __init__(self, program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...]) -> None:
         self.lifted = lifted
         self.loaded_bytes = 0
+        self._code = program.code
         self._key = _key(program, baked(scalars, lifted), tuple(lifted.items()), donated)
         self._note = _key(program, donated, "lifted") if lifted else None
 
@@ -58,7 +57,9 @@ class Place:
 
     def _executable(self, payload: bytes) -> jax.stages.Compiled:
         self.loaded_bytes = len(payload)
-        return _executable(payload)
+        if calls_lapack(self._code):
+            _start_lapack()
+        return deserialized(payload)
 
     def holds(self, options: dict[str, Any]) -> bool:
         """Whether `load` is likely to find something."""
@@ -79,12 +80,12 @@ class Place:
         if _given_by_jax():
             return
         if name is None or seconds < policy.STORED_SECONDS:
-            background.submit(lambda: weigh(len(_serialized(compiled))))
+            background.submit(lambda: weigh(len(serialized(compiled))))
             return
         unneeded = self._name(instead_of) if instead_of is not None else None
 
         def job() -> None:
-            payload = _serialized(compiled)
+            payload = serialized(compiled)
             weigh(len(payload))
             if not payload:
                 return
@@ -123,25 +124,12 @@ def _is_more(more: Mapping[int, int], lifted: Mapping[int, int], scalars: tuple)
 
 
 def _key(program: Program, *rest: Any) -> bytes | None:
-    if folder.directory() is None:
+    if folder.directory() is None or not serialized_executables.holds:
         return None
     try:
         return digest(program, *rest)
     except NoDigest:
         return None
-
-
-def _serialized(compiled: jax.stages.Compiled) -> bytes:
-    """The executable as bytes; none if it holds what no file can, so that it is compiled in each process."""
-    from jax.experimental.serialize_executable import serialize
-
-    try:
-        return pickle.dumps(serialize(compiled))
-    except (
-        AttributeError, ValueError, TypeError, NotImplementedError, pickle.PicklingError, jax.errors.JaxRuntimeError,
-    ):  # fmt: skip
-        # an AttributeError is what pickle raises of a function within another, such as the callback of host code
-        return b""
 
 
 def _given_by_jax() -> bool:
@@ -190,14 +178,6 @@ def _checksum(name: str, payload: bytes) -> bytes:
 def _lifted(payload: bytes) -> dict[int, int]:
     pairs = [pair.split(b":") for pair in payload.split(b",")]
     return {int(k): int(first) for k, first in pairs}
-
-
-def _executable(payload: bytes) -> jax.stages.Compiled:
-    from jax.experimental.serialize_executable import deserialize_and_load
-
-    if _LAPACK in payload:
-        _start_lapack()
-    return deserialize_and_load(*pickle.loads(payload), execution_devices=jax.local_devices()[:1])
 
 
 @cache

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from _signal import getsignal  # those of `signal` make enums of what they take and give, in 40 us instead of 2
-from _signal import signal as handle
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from mxcompat._compat.python import getsignal, setsignal
 
 __all__ = ["uninterrupted"]
 
@@ -39,12 +39,12 @@ def uninterrupted(work: Callable[[], _T]) -> _T:
             handler = getsignal(number)
             if callable(handler):
                 held[number] = handler
-                handle(number, lambda *what: came.append(what))
+                setsignal(number, lambda *what: came.append(what))
         return work()
     finally:
         _within = False
         for number, handler in held.items():
-            handle(number, handler)
+            setsignal(number, handler)
         if came:
             _answer(dict(came), held)
 

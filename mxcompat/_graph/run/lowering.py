@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from mxcompat._jax import in_a_thread, ir, jax
+from mxcompat._compat.dialects import attempt, ir, stablehlo_edits
+from mxcompat._jax import in_a_thread, jax
 
 from ..passes.aliases import pair_updates
 from ..passes.branches import compute_in_branches
@@ -25,36 +27,77 @@ from ..passes.unroll import unroll_reductions
 from . import background
 from .platform import backend
 
-__all__ = ["lower"]
+__all__ = ["Lowered", "lower"]
+
+_Pass = Callable[[Any], None]
+
+_FOR_ALL: tuple[_Pass, ...] = (wrap_around, keep_identities_apart, pair_updates)
+_FOR_ONE_CPU: tuple[_Pass, ...] = (add_in_order, multiply_sums, multiply_rows, transpose_first)
+_FOR_CPUS: tuple[_Pass, ...] = (add_to_rows_apart, round_products)
+_FOR_ONE_CPU_LATER: tuple[_Pass, ...] = (
+    unroll_reductions, reduce_in_stages, compute_once, cut_chains, compute_in_branches
+)  # fmt: skip
+_FOR_CPUS_LAST: tuple[_Pass, ...] = (read_before_writing, compute_when_run)
+
+_FOR_RIGHT_CODE = frozenset([wrap_around, keep_identities_apart, add_in_order, round_products, read_before_writing])
+"""The passes without which XLA's code would be wrong in some cases, or in the last digits. The others make it fast."""
 
 
-def lower(traced: jax.stages.Traced) -> jax.stages.Lowered:
-    """The StableHLO of a traced function, for the back-end that JAX has."""
+class Lowered:
+    """A lowered function, as `jax.stages.Lowered`, and whether XLA is to compile it as plainly as it can, since a pass
+    is missing without which its code may be wrong."""
+
+    __slots__ = ("_lowered", "compiler_ir", "is_plain")
+
+    def __init__(self, lowered: jax.stages.Lowered, is_plain: bool) -> None:
+        self._lowered = lowered
+        self.compiler_ir: Callable[..., Any] = lowered.compiler_ir
+        self.is_plain = is_plain
+
+    def compile(self, options: dict[str, Any]) -> jax.stages.Compiled:
+        """What XLA makes of it with these options."""
+        return self._lowered.compile(compiler_options=options) if options else self._lowered.compile()
+
+
+def lower(traced: jax.stages.Traced, again: Callable[[], jax.stages.Traced] | None = None) -> Lowered:
+    """The StableHLO of a traced function, for the back-end that JAX has.
+
+    Args:
+        again: traces the function once more, for the case that a pass fails half-way: what JAX has lowered it keeps,
+            and does not lower again. Without it, that error is raised.
+    """
     _import_dialects()
     background.give_up_at_exit()
-    lowered = traced.lower()
-    module = lowered.compiler_ir("stablehlo")
-    wrap_around(module)
-    keep_identities_apart(module)
-    pair_updates(module)
-    if backend() == "cpu":
-        alone = _is_for_one_device(module)
-        if alone:
-            add_in_order(module)
-            multiply_sums(module)
-            multiply_rows(module)
-            transpose_first(module)
-        add_to_rows_apart(module)
-        round_products(module)
-        if alone:
-            unroll_reductions(module)
-            reduce_in_stages(module)
-            compute_once(module)
-            cut_chains(module)
-            compute_in_branches(module)
-        read_before_writing(module)
-        compute_when_run(module)
-    return lowered
+    if not stablehlo_edits.holds:
+        return Lowered(traced.lower(), True)
+    failed: set[_Pass] = set()
+    while True:
+        lowered = traced.lower()
+        module = lowered.compiler_ir("stablehlo")
+        one = _first_that_fails(module, [one for one in _passes(module) if one not in failed], again is None)
+        if one is None:
+            return Lowered(lowered, not failed.isdisjoint(_FOR_RIGHT_CODE))
+        failed.add(one)
+        traced = again()  # type: ignore[misc]
+
+
+def _first_that_fails(module: Any, passes: Sequence[_Pass], raises: bool) -> _Pass | None:
+    """Have a module changed by passes, up to the first that fails."""
+    for one in passes:
+        if raises:
+            one(module)
+        elif not attempt(one, module)[0]:
+            return one
+    return None
+
+
+def _passes(module: Any) -> tuple[_Pass, ...]:
+    """The passes over a module, in order."""
+    if backend() != "cpu":
+        return _FOR_ALL
+    if _is_for_one_device(module):
+        return _FOR_ALL + _FOR_ONE_CPU + _FOR_CPUS + _FOR_ONE_CPU_LATER + _FOR_CPUS_LAST
+    return _FOR_ALL + _FOR_CPUS + _FOR_CPUS_LAST
 
 
 @cache

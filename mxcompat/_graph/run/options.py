@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from mxcompat._compat.dialects import attempt
+from mxcompat._compat.xla import compile_options, is_out_of_memory, refused_option, text_of
 from mxcompat._jax import jax
 
 from .. import policy
 from ..passes.loops import longest_loop
 from . import background
+from .lowering import Lowered
 from .platform import on_cpu
 
 __all__ = ["FAST", "QUICK", "REPRODUCIBLE", "compile_with", "has_divided_loops"]
@@ -27,32 +30,62 @@ REPRODUCIBLE = {**FAST, "xla_gpu_deterministic_ops": True}
 """On a GPU no sums in the order in which threads arrive, and no choice of kernels by how long each takes."""
 
 _WHOLE_LOOPS = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
+_PLAIN = {"xla_disable_hlo_passes": "algsimp,fusion"}
+"""Nothing is simplified, nor computed together with what reads it."""
 
 _unknown: set[str] = set()
 """The options that this version of XLA does not know."""
 
 
-def compile_with(lowered: jax.stages.Lowered, options: dict[str, Any]) -> jax.stages.Compiled:
+def compile_with(lowered: Lowered, options: dict[str, Any]) -> jax.stages.Compiled:
     """What XLA makes of a lowered function with those of these options that it knows."""
-    if on_cpu() and longest_loop(lowered.compiler_ir("stablehlo")) < policy.SPLIT_SECONDS:
+    if lowered.is_plain:
+        options = options | _PLAIN
+    elif on_cpu() and _is_quick(lowered):
         options = options | _WHOLE_LOOPS
     return _compile(lowered, options)
 
 
+def _is_quick(lowered: Lowered) -> bool:
+    """Whether none of the loops is worth more than one thread."""
+    is_known, seconds = attempt(longest_loop, lowered.compiler_ir("stablehlo"))
+    return is_known and seconds < policy.SPLIT_SECONDS  # type: ignore[operator]
+
+
 def has_divided_loops(compiled: jax.stages.Compiled) -> bool:
-    """Whether several threads of XLA's go through a loop of an executable for CPUs."""
-    return on_cpu() and 'outer_dimension_partitions":["' in compiled.as_text()
+    """Whether several threads of XLA's go through a loop of an executable for CPUs, or may do so."""
+    if not on_cpu():
+        return False
+    text = text_of(compiled)
+    return text is None or 'outer_dimension_partitions":["' in text
 
 
-def _compile(lowered: jax.stages.Lowered, options: dict[str, Any]) -> jax.stages.Compiled:
+def _compile(lowered: Lowered, options: dict[str, Any]) -> jax.stages.Compiled:
     unfit = "xla_gpu_" if on_cpu() else "xla_cpu_"
     known = {name: value for name, value in options.items() if not name.startswith(unfit) and name not in _unknown}
+    if not compile_options.holds:
+        known = {}
+    if lowered.is_plain and _PLAIN.keys().isdisjoint(known):
+        compile_options.note(RuntimeError("XLA simplifies all the same: rare cases of overflow and of writes in place"))
     try:
         with background.behind():
-            return lowered.compile(compiler_options=known)
+            return lowered.compile(known)
     except jax.errors.JaxRuntimeError as error:
-        refused = next((name for name in known if f"No such compile option: '{name}'" in str(error)), None)
-        if refused is None:
+        if not known or is_out_of_memory(error):
             raise
+        refused = refused_option(error, known)
+        if refused is None:
+            return _compile_by_defaults(lowered, error)
         _unknown.add(refused)  # versions of XLA differ in what can be set
     return _compile(lowered, options)
+
+
+def _compile_by_defaults(lowered: Lowered, error: Exception) -> jax.stages.Compiled:
+    """What XLA makes of it without any options, if they are what this error came from, else the error."""
+    try:
+        with background.behind():
+            compiled = lowered.compile({})
+    except jax.errors.JaxRuntimeError:
+        raise error from None
+    compile_options.note(error)
+    return compiled

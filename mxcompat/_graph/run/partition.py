@@ -16,7 +16,7 @@ from mxcompat._jax import jax
 from ..ir.program import Program
 from .arguments import array_inputs
 from .blas import calls_lapack, in_one_thread
-from .collectives import collectives, summary
+from .collectives import described
 from .events import notify, observers
 from .failures import checked
 from .placement import layout
@@ -41,7 +41,7 @@ def calling(program: Program, compiled: jax.stages.Compiled) -> Callable[..., li
         alone = on_cpu() and calls_lapack(program.code)
         return checked(program, in_one_thread(compiled.__call__) if alone else compiled.__call__)
     if observers:
-        notify("partition", program, summary(collectives(compiled)))
+        notify("partition", program, described(compiled))
     given = [placement.shardings[k] for k in array_inputs(program)]
     wanted = compiled.input_shardings[0]
     missing = [(k, wanted[k]) for k, sharding in enumerate(given) if sharding is None]

@@ -9,6 +9,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+from mxcompat._compat.xla import hash_recognition
 from mxcompat._jax import is_imported, jax
 
 from .forked import require_threads
@@ -41,7 +42,7 @@ def _without_hash_recognition() -> Iterator[None]:
     weights) it never comes to an end. XLA reads its flags when it starts; LLVM ends the process for one that it does
     not know, so only versions are told that have been tried."""
     flags = os.environ.get("XLA_FLAGS")
-    if not (0, 10) <= jax.__version_info__ < (0, 13) or _LLVM in (flags or ""):
+    if not hash_recognition.holds or _LLVM in (flags or ""):
         yield
         return
     os.environ["XLA_FLAGS"] = f"{flags or ''} {_LLVM}=-disable-loop-idiom-hashrecognize".strip()

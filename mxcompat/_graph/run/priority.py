@@ -8,21 +8,18 @@ threads priorities of their own.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from math import inf
-from pathlib import Path
+
+from mxcompat._compat.xla import TASKS, compiler_threads, is_runner
 
 from .. import policy
 from .events import stats
 
 __all__ = ["candidates", "compiler_behind", "threads"]
-
-_TASKS = Path("/proc/self/task")
-_HAS_PRIORITIES = sys.platform == "linux" and _TASKS.is_dir()
 
 _GONE = (FileNotFoundError, ProcessLookupError)
 """What is raised for a thread that has ended: before its file is opened, or between that and reading it."""
@@ -37,14 +34,14 @@ def candidates(started: set[int]) -> None:
     """Take note of threads that a client for CPUs has started. (One for GPUs has some that look for results.)"""
     global _has_started
     _has_started = True
-    _candidates.update(t for t in started if not _name(t).startswith("tf_"))  # which run, for all their name tells
+    _candidates.update(t for t in started if not is_runner(_name(t)))
 
 
 @contextmanager
 def compiler_behind() -> Iterator[None]:
     """A context in which something is compiled in the background: the threads that do it get a lower priority, for
     good, as who has lowered it need not be allowed to raise it."""
-    if not _has_started:
+    if not _has_started or not compiler_threads.holds:
         yield
         return
     done = threading.Event()
@@ -89,7 +86,7 @@ def _busy() -> dict[int, float]:
     found = {}
     for thread in [*_candidates]:
         try:
-            running, waiting, _ = (_TASKS / str(thread) / "schedstat").read_text().split()
+            running, waiting, _ = (TASKS / str(thread) / "schedstat").read_text().split()
         except _GONE:  # or the kernel does not tell
             _candidates.discard(thread)
         else:
@@ -105,11 +102,11 @@ def _lower(thread: int) -> None:
 
 def threads() -> set[int]:
     """The process's threads, as the system knows them; none where it has no priorities for them."""
-    return {int(name) for name in os.listdir(_TASKS)} if _HAS_PRIORITIES else set()
+    return {int(name) for name in os.listdir(TASKS)} if compiler_threads.holds else set()
 
 
 def _name(thread: int) -> str:
     try:
-        return (_TASKS / str(thread) / "comm").read_text()
+        return (TASKS / str(thread) / "comm").read_text()
     except _GONE:
         return ""

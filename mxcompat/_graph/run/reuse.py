@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
+
+from mxcompat._compat.references import of_base, of_item
 
 from ..ir.aval import Aval
 from ..ir.op import Op
@@ -29,37 +30,27 @@ def reused(
 
 def _is_own(given: list[Any], place: int, free: set[int]) -> bool:
     """Whether one of these arrays, and the memory of it, belongs to its slot alone, and to a node that gives it up."""
-    x = given[place]
-    if type(x) is not np.ndarray or not x.flags.writeable or getrefcount(x) != _GIVEN + (id(x) in free):
+    if of_item(given, place) != 1 + (id(given[place]) in free):  # the environment's, and the node's
         return False
-    base = x.base
-    if base is None:
+    x = given[place]
+    if type(x) is not np.ndarray or not x.flags.writeable:
+        return False
+    if x.base is None:
         return True
-    whole = x.flags.forc and type(base) is np.ndarray and base.base is None  # no two elements are one
-    return whole and getrefcount(base) == _BASE + (id(base) in free and id(x) not in free)
+    whole = x.flags.forc and type(x.base) is np.ndarray and x.base.base is None  # no two elements are one
+    return whole and of_base(x) == (id(x.base) in free and id(x) not in free)
 
 
 def give_up(env: list[Any], slot: int, given: list[Any], free: set[int]) -> None:
     """Drop the value of a node that gives it up. What it is a view of is free then, too, if nothing will read that."""
+    is_alone = of_item(env, slot) == 2  # the node's, and that of `given`
     x, env[slot] = env[slot], None
-    if x.base is not None and getrefcount(x) == _GIVEN:  # a node has it instead of `env`
+    if is_alone and x.base is not None:
         free.add(id(x.base))
 
 
 def _is_like(x: np.ndarray, out: Aval) -> bool:
     return x.shape == out.shape and x.dtype == out.dtype._numpy
-
-
-def _references() -> tuple[int, int]:
-    """Those to an array in the environment, and to what it is a view of, where `_is_own` counts them."""
-    env = [np.empty(2)[:1]]
-    given = [*env]
-    x = given[0]
-    base = x.base
-    return getrefcount(x), getrefcount(base)
-
-
-_GIVEN, _BASE = _references()
 
 
 def overwrite(

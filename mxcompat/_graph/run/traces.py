@@ -5,17 +5,17 @@ Its cache of these is the one that JAX gives no bound; when a function is met at
 
 from __future__ import annotations
 
+from mxcompat._compat.jaxs import clear_traces, trace_count
 from mxcompat._jax import is_imported
 
 from .. import policy
-from .internals import trace_cache
 
 __all__ = ["clear", "count", "held", "make_room"]
 
 
 def count() -> int:
     """How many there are."""
-    return trace_cache().cache_info().currsize if is_imported() else 0
+    return trace_count() if is_imported() else 0
 
 
 def held() -> int:
@@ -32,4 +32,4 @@ def make_room() -> None:
 def clear() -> None:
     """Forget them. What JAX has compiled of the functions stays."""
     if is_imported():
-        trace_cache().cache_clear()
+        clear_traces()

@@ -6,11 +6,12 @@ as the other without a copy, where that is safe.
 
 from __future__ import annotations
 
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
+from mxcompat._compat.jaxs import device_put, put
+from mxcompat._compat.references import of_base, of_value
 from mxcompat._jax import jax
 
 from .. import policy
@@ -18,7 +19,6 @@ from ..ir import buffers
 from ..ir.node import SCALAR, Node
 from .events import span
 from .forked import require_threads
-from .internals import put
 from .layout import contiguous
 from .partition import whole
 
@@ -30,7 +30,8 @@ def jax_value(node: Node) -> Any:
     value = node.value
     if type(value) is np.ndarray:
         require_threads()
-        taken = sole(node, value_held=True)
+        del value  # it would be one reference more
+        taken, value = sole(node), node.value
         if taken:
             buffers.gone(value)
         # what nobody else sees may be shared with XLA, which may write over it one day
@@ -49,7 +50,7 @@ def to_jax(value: Any) -> jax.Array:
 
 
 def _put(data: np.ndarray) -> jax.Array:
-    if jax.config.jax_default_device is None:  # type: ignore[attr-defined]
+    if jax.config.jax_default_device is None and device_put.holds:  # type: ignore[attr-defined]
         return put(data)
     with jax.enable_x64(True):
         return jax.device_put(data)
@@ -111,25 +112,10 @@ def _base_bytes(value: np.ndarray) -> int:
     return getattr(value.base, "nbytes", 0)
 
 
-def sole(node: Node, value_held: bool = False) -> bool:
-    """Whether the node alone refers to its value, and to the memory of that.
-
-    Args:
-        value_held: whether the caller has a variable for the value.
-    """
-    if getrefcount(node.value) != _VALUE + value_held:
+def sole(node: Node) -> bool:
+    """Whether the node alone refers to its value, and to the memory of that. The caller has no variable for either."""
+    if of_value(node) != 0:
         return False
-    base = node.value.base if isinstance(node.value, np.ndarray) else None
-    return base is None or (type(base) is np.ndarray and base.base is None and getrefcount(base) == _BASE)
-
-
-_VALUE = (lambda node: getrefcount(node.value))(Node(None, (), (), None, 0, object()))
-
-
-def _base_references() -> int:
-    view = np.empty(2)[:1]
-    base = view.base
-    return getrefcount(base)
-
-
-_BASE = _base_references()
+    if not isinstance(node.value, np.ndarray) or node.value.base is None:
+        return True
+    return type(node.value.base) is np.ndarray and node.value.base.base is None and of_base(node.value) == 0

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
-from mxcompat._jax import ad, batching, ir, jnp, lax, mlir, stablehlo
+from mxcompat._compat.dialects import ir, stablehlo, stablehlo_edits
+from mxcompat._jax import ad, batching, jnp, lax, mlir
 
 __all__ = ["quotient"]
 
@@ -56,6 +57,8 @@ def _in_float64(otherwise: Callable[..., Any], context: Any, x: Any, y: Any) -> 
     `reduce_precision` hides from LLVM that the operands are float32 numbers. Otherwise LLVM would divide in float32
     again.
     """
+    if not stablehlo_edits.holds:
+        return otherwise(context, x, y)
     kind = ir.RankedTensorType(x.type)
     wider = ir.RankedTensorType.get(kind.shape, ir.F64Type.get())
     if kind == wider:

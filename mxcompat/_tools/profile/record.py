@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from types import FrameType
 from typing import Any
 
+from mxcompat._compat.python import caller_of
 from mxcompat._graph.ir.node import PACKAGE
 from mxcompat._graph.run import background, events
 from mxcompat._jax import jax
@@ -43,6 +43,7 @@ KINDS = {
 
 _AFTER = "after the last evaluation"
 _ELSEWHERE = "in the background"
+_UNKNOWN = "an unknown place"
 
 
 @dataclass
@@ -238,7 +239,9 @@ class _Recorder:
 
 def _place() -> str:
     """Return the user's line that is being executed."""
-    frame: FrameType | None = sys._getframe(2)
+    frame = caller_of(2)
+    if frame is None:
+        return _UNKNOWN
     while frame is not None and frame.f_code.co_filename.startswith((PACKAGE, _CONTEXTLIB)):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else _ELSEWHERE

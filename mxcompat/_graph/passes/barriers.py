@@ -1,0 +1,40 @@
+"""Barriers: XLA does not see through `modules.hidden`, nor inline what is `modules.kept`. Passes depend on that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mxcompat._compat.dialects import ir
+from mxcompat._compat.registry import unpromised
+from mxcompat._compat.xla import text_of
+from mxcompat._jax import jax, jnp
+
+from .modules import hidden, keep, named
+
+__all__ = ["require_barriers"]
+
+
+def require_barriers() -> None:
+    """Raise RuntimeError if XLA sees through a barrier: a pass that needs one cannot do its work. It is tried once."""
+    if not barriers.holds:
+        raise RuntimeError(f"XLA sees through a barrier ({barriers.reason})")
+
+
+@unpromised(
+    "barriers",
+    "XLA simplifies neither log(exp(x)), which may be infinite, nor writes over what it still reads",
+    "it neither simplifies nor fuses the programs in which it might",
+)
+def barriers() -> bool:
+    """Compile the logarithm of an exponential, which is infinite for large numbers, and is read by a sine."""
+    lowered = jax.jit(lambda x: jnp.sin(x) + jnp.log(jnp.exp(x))).lower(jax.ShapeDtypeStruct((2,), np.float32))
+    module: Any = lowered.compiler_ir("stablehlo")
+    (exponential,), (sine,) = named(module, "stablehlo.exponential"), named(module, "stablehlo.sine")
+    with module.context, ir.Location.unknown():
+        hidden(exponential.results[0])
+        keep(module, sine.results[0])
+    compiled = lowered.compile()
+    is_kept = jax.default_backend() != "cpu" or " call(" in (text_of(compiled) or " call(")
+    return is_kept and bool(np.isinf(np.asarray(compiled(np.full(2, 1000, np.float32)))).all())
