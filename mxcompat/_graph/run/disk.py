@@ -23,6 +23,7 @@ from ..ir.program import Program
 from . import background, folder
 from .arguments import baked
 from .digest import NoDigest, digest
+from .foreign import TARGET, register
 
 __all__ = ["Place", "places"]
 
@@ -31,6 +32,9 @@ _HEADER = struct.Struct(f"<{len(_MAGIC)}sQ32s")
 
 _LAPACK = b"lapack_"
 """In the bytes of an executable that calls LAPACK."""
+
+_FOREIGN = TARGET.encode()
+"""The same of one that calls a function of ours."""
 
 
 class Place:
@@ -197,6 +201,8 @@ def _executable(payload: bytes) -> jax.stages.Compiled:
 
     if _LAPACK in payload:
         _start_lapack()
+    if _FOREIGN in payload and not register():
+        raise ValueError("it calls functions that there are not")
     return deserialize_and_load(*pickle.loads(payload), execution_devices=jax.local_devices()[:1])
 
 

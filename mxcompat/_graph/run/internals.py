@@ -9,7 +9,7 @@ import numpy as np
 
 from mxcompat._jax import jax
 
-__all__ = ["make_cpu_client", "put", "runtime_state", "trace_cache"]
+__all__ = ["is_for_one_device", "make_cpu_client", "put", "runtime_state", "trace_cache"]
 
 
 def runtime_state() -> Any:
@@ -31,6 +31,13 @@ def trace_cache() -> Any:
     from jax._src.interpreters.partial_eval import trace_to_jaxpr
 
     return trace_to_jaxpr
+
+
+def is_for_one_device(ctx: Any) -> bool:
+    """Whether what is lowered in this context runs on a single device, in this process: it is not to be exported."""
+    module = ctx.module_context
+    exported = getattr(getattr(module, "lowering_parameters", None), "for_export", True)
+    return not exported and getattr(getattr(module, "axis_context", None), "num_devices", None) == 1
 
 
 def put(data: np.ndarray) -> jax.Array:
