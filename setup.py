@@ -9,9 +9,9 @@ from setuptools.errors import CompileError
 
 FILES = (
     "in_c", "nodes", "code", "numbers", "arrays", "trees", "modules", "layout", "rows", "random", "pool", "kernels",
-    "stored", "products", "quantized",
+    "stored", "products", "quantized", "ffi",
 )  # fmt: skip
-HEADERS = ("in_c", "kernels", "kernels_of", "kernels_avx512", "kernels_avx2", "kernels_plain")
+HEADERS = ("in_c", "kernels", "kernels_of", "kernels_avx512", "kernels_avx2", "kernels_plain", "ffi")
 
 NATIVE = Extension(
     "mxcompat._native.in_c",

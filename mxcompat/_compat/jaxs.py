@@ -17,8 +17,8 @@ from mxcompat._jax import jax
 from .registry import unpromised
 
 __all__ = [
-    "address_from_first", "clear_traces", "client_listening_at", "device_put", "gloo_address", "put", "recoverability",
-    "setting_names", "trace_count",
+    "address_from_first", "clear_traces", "client_listening_at", "device_put", "gloo_address", "is_for_one_device", "put",
+    "recoverability", "setting_names", "trace_count",
 ]  # fmt: skip
 
 
@@ -41,6 +41,16 @@ def _to_default_place() -> tuple[Any, Any, Any, list[Any]]:
 
     device = jax.local_devices()[0]
     return jax.core.ShapedArray, batched_device_put, jax.sharding.SingleDeviceSharding(device), [device]
+
+
+def is_for_one_device(ctx: Any) -> bool:
+    """Return True if the code that is lowered in this context runs on one device of this process and is not exported.
+
+    False where JAX does not tell.
+    """
+    module = ctx.module_context
+    exported = getattr(getattr(module, "lowering_parameters", None), "for_export", True)
+    return not exported and getattr(getattr(module, "axis_context", None), "num_devices", None) == 1
 
 
 @unpromised(

@@ -56,6 +56,7 @@ int add_layout(PyObject *module);
 int add_rows(PyObject *module);
 int add_random(PyObject *module);
 int add_quantized(PyObject *module);
+int add_ffi(PyObject *module);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

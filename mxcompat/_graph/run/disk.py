@@ -24,11 +24,15 @@ from . import background, folder
 from .arguments import baked
 from .blas import calls_lapack
 from .digest import NoDigest, digest
+from .foreign import TARGET, register
 
 __all__ = ["Place", "places"]
 
 _MAGIC = b"mxcompat executable 1\n"
 _HEADER = struct.Struct(f"<{len(_MAGIC)}sQ32s")
+
+_FOREIGN = TARGET.encode()
+"""In the bytes of an executable that calls C of ours."""
 
 
 class Place:
@@ -59,6 +63,8 @@ class Place:
         self.loaded_bytes = len(payload)
         if calls_lapack(self._code):
             _start_lapack()
+        if not register() and _FOREIGN in payload:
+            raise ValueError("the executable calls C that cannot be called here")
         return deserialized(payload)
 
     def holds(self, options: dict[str, Any]) -> bool:

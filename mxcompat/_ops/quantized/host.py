@@ -18,7 +18,8 @@ from ..products.contraction import chosen, clipped, multiply, pull_product, roun
 from ..products.stored import KINDS, Stored, gathered, multiplied
 from .codes import decode, encode, floats, from_e4m3, grouped, pack, rounded_through, to_e4m3, unpack
 from .fp8 import FROM_FP8, TO_FP8
-from .matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP, matrix_inputs
+from .lowering import matrix_inputs
+from .matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP
 from .qqmm import GATHER_QQMM, QQMM, scaling_inputs
 from .quantize import DEQUANTIZE, LARGEST, QUANTIZE, Scheme
 from .stored import elements, stored

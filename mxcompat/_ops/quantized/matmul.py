@@ -1,7 +1,6 @@
 """Products with quantized matrices: `quantized_matmul` and `gather_qmm`.
 
-The packed matrix is unpacked and scaled inside the program that multiplies it, so XLA fuses that into the product: one
-row reads the packed words only, and for many rows the matrix is written out once. There are derivatives with respect
+How XLA computes them is in `lowering`. There are derivatives with respect
 to all but the packed words and the indices, which therefore are each op's last inputs.
 """
 
@@ -11,8 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from mxcompat._array.array import array, wrap
 from mxcompat._array.promotion import promote
 from mxcompat._array.streams import check_stream
@@ -20,20 +17,16 @@ from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.rules import INDEX_ERROR
-from mxcompat._jax import jnp
 
 from ..arguments import flag, require_array
 from ..define import broadcast, op
 from ..padding.padded import pad_contraction
-from ..products.gathered import grouped_product
-from ..products.matmul import product
-from .fp8 import E4M3_MAX
-from .packing import unpack
-from .quantize import Scheme, check_quantized, decode, scheme
+from .lowering import matrix_inputs, multiply
+from .quantize import Scheme, check_quantized, scheme
 
 __all__ = [
     "GATHER_QMM", "GATHER_QMM_FP", "QUANTIZED_MATMUL", "QUANTIZED_MATMUL_FP", "check_fit", "gather_qmm",
-    "gathered_shape", "integral", "matrix_inputs", "multiply_chosen", "quantized_matmul",
+    "gathered_shape", "integral", "quantized_matmul",
 ]  # fmt: skip
 
 
@@ -85,13 +78,6 @@ def _result(name: str, x: Aval, scales: Aval, biases: Aval | None) -> Dtype:
     return dtype
 
 
-def matrix_inputs(how: Scheme, inputs: tuple) -> tuple[Any, Any, Any, tuple]:
-    """Scales, biases (or None), words and what follows, of an op's inputs after the first."""
-    if how.mode == "affine":
-        return inputs[0], inputs[1], inputs[2], inputs[3:]
-    return inputs[0], None, inputs[1], inputs[2:]
-
-
 def _aval(x: Aval, *inputs: Aval, how: Scheme, transpose: bool) -> Aval:
     scales, biases, w, _ = matrix_inputs(how, inputs)
     _, outer = check_fit("quantized_matmul", x, w, scales, biases, how, transpose)
@@ -111,11 +97,10 @@ def _common(x: Any, scales: Any, biases: Any) -> Any:
 
 def _impl(x: Any, *inputs: Any, how: Scheme, transpose: bool) -> Any:
     scales, biases, w, _ = matrix_inputs(how, inputs)
-    dtype = _common(x, scales, biases)
+    x = x.astype(_common(x, scales, biases))
     if x.ndim <= 2 < w.ndim:
-        scales, biases, w = (a if a is None else a.reshape(-1, *a.shape[-2:])[0] for a in (scales, biases, w))
-    y = decode(unpack(w, how.bits), scales, biases, how, dtype)
-    return product(x, jnp.swapaxes(y, -1, -2) if transpose else y, dtype)
+        inputs = tuple([a.reshape(-1, *a.shape[-2:])[0] for a in inputs])
+    return multiply(x, *inputs, how=how, transpose=transpose)
 
 
 _PARAMS = ("how", "transpose")
@@ -182,31 +167,6 @@ def gathered_shape(x: Aval, w: Aval, outer: int, indices: tuple[Aval, ...], left
     return (*batch, x.shape[-2], outer)
 
 
-def multiply_chosen(x: Any, parts: tuple[Any, ...], build: Any, lhs: Any, rhs: Any, transpose: bool, dtype: Any) -> Any:
-    """`x[lhs] @ matrices[rhs]`, where `build(*parts)` makes matrices of arrays with the same leading axes.
-
-    Few matrices are chosen first and built then; where there are more products than matrices, all are built once.
-    """
-
-    def chosen(a: Any, indices: Any) -> Any:
-        return a if indices is None else jnp.take(_flat(a), indices, axis=0, mode="clip")
-
-    def matrices(*some: Any) -> Any:
-        y = build(*some)
-        return jnp.swapaxes(y, -1, -2) if transpose else y
-
-    x = chosen(x, lhs)
-    if rhs is not None:
-        products = math.prod(np.broadcast_shapes(x.shape[:-2], rhs.shape))
-        if products > 2 * math.prod(parts[0].shape[:-2]):
-            return grouped_product(x, matrices(*[_flat(a) for a in parts]), rhs, dtype)
-    return product(x, matrices(*[chosen(a, rhs) for a in parts]), dtype)
-
-
-def _flat(a: Any) -> Any:
-    return a.reshape(-1, *a.shape[-2:])
-
-
 def _gather_aval(x: Aval, *inputs: Aval, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Aval:
     scales, biases, w, rest = matrix_inputs(how, inputs)
     _, outer = check_fit("gather_qmm", x, w, scales, biases, how, transpose)
@@ -225,25 +185,9 @@ def _gather_aval(x: Aval, *inputs: Aval, how: Scheme, transpose: bool, left: boo
     return aval(gathered_shape(x, w, outer, indices, left, right), dtype)
 
 
-def _gather_impl(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Any:
-    scales, biases, w, rest = matrix_inputs(how, inputs)
-    dtype = _common(x, scales, biases)
-    given = list(rest)
-    lhs = given.pop(0) if left else None
-    rhs = given.pop(0) if right else None
-    parts = [w, scales]
-    if biases is not None:
-        parts.append(biases)
-    if scaled:
-        parts.append(given.pop().reshape(*w.shape[:-2], 1, 1))
-
-    def build(words: Any, scales: Any, more: Any = None) -> Any:
-        codes = unpack(words, how.bits)
-        if not scaled:
-            return decode(codes, scales, more, how, dtype)
-        return (decode(codes, scales, None, how, np.float32) * (more / np.float32(6 * E4M3_MAX))).astype(dtype)
-
-    return multiply_chosen(x, tuple(parts), build, lhs, rhs, transpose, dtype)
+def _gather_impl(x: Any, *inputs: Any, how: Scheme, **flags: bool) -> Any:
+    scales, biases, _, _ = matrix_inputs(how, inputs)
+    return multiply(x.astype(_common(x, scales, biases)), *inputs, how=how, **flags)
 
 
 _GATHER_PARAMS = ("how", "transpose", "left", "right", "scaled")

@@ -21,8 +21,8 @@ from ..arguments import require_array
 from ..define import op
 from ..products.matmul import product
 from .fp8 import E4M3_MAX
-from .matmul import check_fit, gathered_shape, integral, multiply_chosen
-from .packing import unpack
+from .lowering import multiply, multiply_chosen
+from .matmul import check_fit, gathered_shape, integral
 from .quantize import Scheme, check_global_scale, decode, encode, scheme
 
 __all__ = ["GATHER_QQMM", "QQMM", "gather_qqmm", "qqmm", "scaling_inputs"]
@@ -73,14 +73,6 @@ def _check(name: str, x: Aval, w: Aval, scales: Aval | None, how: Scheme) -> int
     return check_fit("qqmm", x, w, scales, None, how, True)[1]
 
 
-def _weights(w: Any, scales: Any, global_scale: Any, how: Scheme) -> Any:
-    """The second matrix, after quantization, in float32."""
-    if scales is None:
-        return _rounded(w, how, global_scale)
-    out = decode(unpack(w, how.bits), scales, None, how, np.float32)
-    return out if global_scale is None else out * (global_scale / np.float32(6 * E4M3_MAX))
-
-
 def scaling_inputs(inputs: tuple, quantized: bool, left: bool, right: bool) -> tuple[Any, Any, Any, tuple]:
     """Scales, the indices of both sides (None each where there is none), and the global scales."""
     given = list(inputs)
@@ -102,8 +94,10 @@ def _impl(x: Any, w: Any, *inputs: Any, how: Scheme, quantized: bool) -> Any:
     scales, _, _, (scale_x, scale_w) = scaling_inputs(inputs, quantized, False, False)
     dtype = x.dtype
     x = _rounded(x if x.ndim > 1 else x[None], how, scale_x).reshape(x.shape)
-    y = _weights(w, scales, None if scale_w is None else scale_w.reshape(()), how)
-    return product(x, y.T, np.float32).astype(dtype)
+    if scales is not None:
+        units = () if scale_w is None else (scale_w,)
+        return multiply(x, scales, w, *units, how=how, transpose=True, scaled=bool(units)).astype(dtype)
+    return product(x, _rounded(w, how, scale_w).T, np.float32).astype(dtype)
 
 
 QQMM = op("qqmm", _impl, _aval, ("how", "quantized"))
@@ -186,20 +180,20 @@ def _gather_impl(x: Any, w: Any, *inputs: Any, how: Scheme, quantized: bool, lef
         x = jax.vmap(lambda a, s: _rounded(a, how, s))(matrices, scale_x.reshape(-1)).reshape(x.shape)
     else:
         x = _rounded(x, how, scale_x)
-    parts = [w]
+    units = () if scale_w is None else (jnp.broadcast_to(scale_w.reshape(-1), (int(np.prod(batch)),)),)
     if scales is not None:
-        parts.append(scales)
-    if scale_w is not None:
-        parts.append(jnp.broadcast_to(scale_w.reshape(-1), (int(np.prod(batch)),)).reshape(*batch, 1, 1))
+        chosen = [i for i in (lhs, rhs) if i is not None]
+        flags = {"left": left, "right": right, "scaled": bool(units)}
+        return multiply(x, scales, w, *chosen, *units, how=how, transpose=True, **flags).astype(dtype)
 
-    def build(words: Any, *more: Any) -> Any:
-        scale = more[-1] if scale_w is not None else None
-        if scales is not None or scale is None:
-            return _weights(words, more[0] if scales is not None else None, scale, how)
-        flat = words.reshape(-1, *words.shape[-2:])
-        return jax.vmap(lambda a, s: _rounded(a, how, s))(flat, scale.reshape(-1)).reshape(words.shape)
+    def build(matrices: Any, *scale: Any) -> Any:
+        if not scale:
+            return _rounded(matrices, how, None)
+        flat = matrices.reshape(-1, *matrices.shape[-2:])
+        return jax.vmap(lambda a, s: _rounded(a, how, s))(flat, scale[0].reshape(-1)).reshape(matrices.shape)
 
-    return multiply_chosen(x, tuple(parts), build, lhs, rhs, True, np.dtype(np.float32)).astype(dtype)
+    parts = (w, *[u.reshape(*batch, 1, 1) for u in units])
+    return multiply_chosen(x, parts, build, lhs, rhs, True, np.dtype(np.float32)).astype(dtype)
 
 
 GATHER_QQMM = op("gather_qqmm", _gather_impl, _gather_aval, ("how", "quantized", "left", "right"))

@@ -1,0 +1,104 @@
+/* What XLA calls of `products.c`: a function of its foreign-function interface, see `_ops/products/called.py`. */
+#include "ffi.h"
+#include "in_c.h"
+#include "kernels.h"
+
+static void *failed(const FfiCall *call, int code, const char *message) {
+    FfiError error = {sizeof error, NULL, message, code};
+    return call->functions->make_error(&error);
+}
+
+/* Say by which version this was written. XLA asks when the function is registered. */
+static void tell(const FfiCall *call) {
+    FfiMetadata *metadata = ((FfiMetadataExtension *)call->extension)->metadata;
+    const FfiVersion *theirs = &call->functions->version;
+    metadata->version.major = FFI_MAJOR;
+    metadata->version.minor = theirs->major == FFI_MAJOR ? theirs->minor : 0; /* these parts are the same in all */
+    metadata->traits = 0;
+}
+
+/* How `kernels.h` calls a dtype; -1 if it does not. */
+static int kind_of(const FfiBuffer *buffer) {
+    switch (buffer->dtype) {
+    case FFI_FLOAT32: return FLOAT32;
+    case FFI_BFLOAT16: return BFLOAT16;
+    case FFI_FLOAT16: return FLOAT16;
+    default: return -1;
+    }
+}
+
+static size_t size_of_buffer(const FfiBuffer *buffer) {
+    size_t size = 1;
+    for (int64_t k = 0; k < buffer->rank; k++)
+        size *= (size_t)buffer->shape[k];
+    return size;
+}
+
+/* Numbers of the attribute: those of `multiply_stored` from `transposed` on, before them the kind of the matrix and, if
+   scales are codes, theirs, and which of the optional arguments there are. */
+enum { KIND, SCALE_KIND, UNITS, LHS, RHS, TRANSPOSED, GROUP, INNER, OUTER, MATRICES, X_MATRICES, PRODUCTS, ROWS, NUMBERS };
+
+/* The arguments are x, words, scales and, of codes, biases, then those of units, lhs and rhs that there are. */
+static int read_product(const FfiCall *call, const int64_t *n, Product *p) {
+    FfiBuffer *const *given = call->arguments.buffers;
+    int codes = n[KIND] < E2M1;
+    int64_t count = 3 + codes + n[UNITS] + n[LHS] + n[RHS];
+    if (call->arguments.count != count || call->results.count != 1)
+        return -1;
+    *p = (Product){.kind = (int)n[KIND],
+                   .scale_kind = codes ? kind_of(given[2]) : (int)n[SCALE_KIND],
+                   .bias_kind = codes ? kind_of(given[3]) : FLOAT32,
+                   .x_kind = kind_of(given[0]),
+                   .y_kind = kind_of(call->results.buffers[0]),
+                   .transposed = (int)n[TRANSPOSED],
+                   .group = (size_t)n[GROUP],
+                   .inner = (size_t)n[INNER],
+                   .outer = (size_t)n[OUTER],
+                   .matrices = (size_t)n[MATRICES],
+                   .x_matrices = (size_t)n[X_MATRICES],
+                   .products = (size_t)n[PRODUCTS],
+                   .rows = (size_t)n[ROWS],
+                   .x = given[0]->data,
+                   .stored = given[1]->data,
+                   .scales = given[2]->data,
+                   .biases = codes ? given[3]->data : NULL,
+                   .y = call->results.buffers[0]->data};
+    if (n[RHS])
+        p->rhs = given[--count]->data;
+    if (n[LHS])
+        p->lhs = given[--count]->data;
+    if (n[UNITS])
+        p->units = given[--count]->data;
+    size_t columns = p->transposed ? p->inner : p->outer, rows = p->transposed ? p->outer : p->inner;
+    int fits = p->scale_kind >= 0 && p->bias_kind >= 0 && p->x_kind >= 0 && p->y_kind >= 0 &&
+               size_of_buffer(given[0]) == p->x_matrices * p->rows * p->inner &&
+               size_of_buffer(given[1]) * 32 == p->matrices * rows * columns * bits_of(p->kind) &&
+               size_of_buffer(given[2]) * p->group == p->matrices * rows * columns &&
+               size_of_buffer(call->results.buffers[0]) == p->products * p->rows * p->outer;
+    return fits ? 0 : -1;
+}
+
+static void *multiply_for_xla(FfiCall *call) {
+    if (call->extension != NULL && call->extension->kind == FFI_METADATA) {
+        tell(call);
+        return NULL;
+    }
+    if (call->stage != FFI_EXECUTE)
+        return NULL;
+    const FfiAttributes *attributes = &call->attributes;
+    const FfiArray *numbers = attributes->count == 1 ? attributes->values[0] : NULL;
+    Product p;
+    if (numbers == NULL || attributes->kinds[0] != FFI_ARRAY || numbers->dtype != FFI_INT64 ||
+        numbers->count != NUMBERS || read_product(call, numbers->data, &p) < 0)
+        return failed(call, FFI_INVALID_ARGUMENT, "multiply_stored: the arrays do not fit each other");
+    if (multiply(&p) < 0)
+        return failed(call, FFI_EXHAUSTED, "multiply_stored: there is no memory");
+    return NULL;
+}
+
+int add_ffi(PyObject *module) {
+    PyObject *capsule = PyCapsule_New((void *)multiply_for_xla, NULL, NULL);
+    int added = PyModule_AddObjectRef(module, "multiply_for_xla", capsule);
+    Py_XDECREF(capsule);
+    return added;
+}

@@ -1,0 +1,200 @@
+"""Products with quantized matrices as a primitive of JAX (`products.foreign`), and its derivatives.
+
+What it is made of is the same for all: matrices that are unpacked, and chosen by numbers, of which there may be none.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from mxcompat._jax import ad, batching, jax, jnp
+
+from ..products.foreign import call_stored, primitive, reads
+from ..products.gathered import grouped_product
+from ..products.matmul import product
+from ..products.stored import KINDS
+from .fp8 import E4M3_MAX
+from .packing import unpack
+from .quantize import Scheme, decode
+
+__all__ = ["matrix_inputs", "multiply", "multiply_chosen"]
+
+
+def matrix_inputs(how: Scheme, inputs: tuple) -> tuple[Any, Any, Any, tuple]:
+    """Scales, biases (or None), words and what follows, of an op's inputs after the first."""
+    if how.mode == "affine":
+        return inputs[0], inputs[1], inputs[2], inputs[3:]
+    return inputs[0], None, inputs[1], inputs[2:]
+
+
+def multiply(
+    x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool = False, right: bool = False, scaled: bool = False
+) -> Any:
+    """Products of matrices of x with quantized ones, in the dtype of x.
+
+    Args:
+        x: an array of shape (..., M, K), or (K,) for a single quantized matrix.
+        inputs: scales, biases (in mode "affine"), words, and what the flags say: numbers of matrices of x, numbers of
+            quantized matrices, and global scales, one for each of these.
+    """
+    parts = inputs[: 3 if how.mode == "affine" else 2]
+    call = _primitive().bind if _is_read(x, how, parts) else _plain
+    return call(x, *inputs, how=how, transpose=transpose, left=left, right=right, scaled=scaled)
+
+
+def _is_read(x: Any, how: Scheme, parts: tuple[Any, ...]) -> bool:
+    """Whether C reads matrices like these, and all sizes are known: what is exported may be for any size."""
+    shape = (*x.shape, *parts[-1].shape)
+    if not all(isinstance(n, int) and n for n in shape) or how.group_size not in (16, 32, 64, 128):
+        return False
+    return reads(x.dtype, *[p.dtype for p in parts[:-1]]) if how.mode == "affine" else reads(x.dtype)
+
+
+def _named(how: Scheme, inputs: tuple, left: bool, right: bool, scaled: bool) -> tuple[Any, ...]:
+    """Words, scales, biases, the numbers of both sides and global scales; None for what there is not."""
+    scales, biases, w, rest = matrix_inputs(how, inputs)
+    given = list(rest)
+    lhs = given.pop(0) if left else None
+    rhs = given.pop(0) if right else None
+    return w, scales, biases, lhs, rhs, given[0] if scaled else None
+
+
+def _plain(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Any:
+    w, scales, biases, lhs, rhs, units = _named(how, inputs, left, right, scaled)
+    dtype = x.dtype
+    parts = [w, scales]
+    if biases is not None:
+        parts.append(biases)
+    if scaled:
+        parts.append(units.reshape(*w.shape[:-2], 1, 1))
+
+    def build(words: Any, scales: Any, more: Any = None) -> Any:
+        codes = unpack(words, how.bits)
+        if not scaled:
+            return decode(codes, scales, more, how, dtype)
+        return (decode(codes, scales, None, how, np.float32) * (more / np.float32(6 * E4M3_MAX))).astype(dtype)
+
+    return multiply_chosen(x, tuple(parts), build, lhs, rhs, transpose, dtype)
+
+
+def multiply_chosen(x: Any, parts: tuple[Any, ...], build: Any, lhs: Any, rhs: Any, transpose: bool, dtype: Any) -> Any:
+    """`x[lhs] @ matrices[rhs]`, where `build(*parts)` makes matrices of arrays with the same leading axes.
+
+    Few matrices are chosen first and built then; where there are more products than matrices, all are built once.
+    """
+
+    def chosen(a: Any, indices: Any) -> Any:
+        return a if indices is None else jnp.take(_flat(a), indices, axis=0, mode="clip")
+
+    def matrices(*some: Any) -> Any:
+        y = build(*some)
+        return jnp.swapaxes(y, -1, -2) if transpose else y
+
+    x = chosen(x, lhs)
+    if rhs is not None:
+        products = math.prod(np.broadcast_shapes(x.shape[:-2], rhs.shape))
+        if products > 2 * math.prod(parts[0].shape[:-2]):
+            return grouped_product(x, matrices(*[_flat(a) for a in parts]), rhs, dtype)
+    return product(x, matrices(*[chosen(a, rhs) for a in parts]), dtype)
+
+
+def _flat(a: Any) -> Any:
+    return a.reshape(-1, *a.shape[-2:])
+
+
+def _foreign(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Any:
+    w, scales, biases, lhs, rhs, units = _named(how, inputs, left, right, scaled)
+    columns = scales.shape[-1] * how.group_size
+    inner, outer = (columns, w.shape[-2]) if transpose else (w.shape[-2], columns)
+    own = x.shape[:-2]
+    count, matrices, rows = math.prod(own), math.prod(w.shape[:-2]), math.prod(x.shape[-2:-1])
+    lead = np.broadcast_shapes(lhs.shape if left else own, rhs.shape if right else w.shape[:-2])
+    products = math.prod(lead)
+    if matrices == 1 and not left and not right:
+        count, products, rows = 1, 1, count * rows
+    elif left or right or not count == matrices == products:
+        lhs = _numbers(lhs, count, own, lead)
+        rhs = _numbers(rhs, matrices, w.shape[:-2], lead)
+    if scaled:
+        units = units.reshape(-1) / np.float32(6 * E4M3_MAX)
+    affine = how.mode == "affine"
+    kind = how.bits if affine else "e2m1" if how.bits == 4 else "e4m3"
+    codes = "e4m3" if how.mode == "nvfp4" else "e8m0"
+    out = jax.ShapeDtypeStruct((*lead, *x.shape[-2:-1], outer), x.dtype)
+    sizes = (inner, outer, matrices, count, products, rows)
+    return call_stored(
+        x, w, scales, biases, units, lhs, rhs, KINDS[kind], KINDS[codes], transpose, how.group_size, sizes, out
+    )
+
+
+def _numbers(given: Any, count: int, axes: tuple[int, ...], lead: tuple[int, ...]) -> Any:
+    """Which of `count` matrices, with these leading axes, each product takes."""
+    numbers = np.arange(count).reshape(axes) if given is None else jnp.clip(given, 0, count - 1)
+    return jnp.broadcast_to(numbers, lead).reshape(-1).astype(np.int32)
+
+
+@cache
+def _primitive() -> Any:
+    made = primitive("quantized_product", _plain, _foreign)
+    ad.primitive_jvps[made] = _jvp
+    ad.primitive_transposes[made] = _transposed
+    batching.primitive_batchers[made] = _batched
+    return made
+
+
+def _jvp(primals: tuple, tangents: tuple, **params: Any) -> tuple[Any, Any]:
+    """The product is linear in x, and in scales and biases together."""
+    x, *inputs = primals
+    moved = [k for k, t in enumerate(tangents) if k and type(t) is not ad.Zero]
+    total = None
+    if type(tangents[0]) is not ad.Zero:
+        total = _primitive().bind(tangents[0], *inputs, **params)
+    if moved:
+
+        def of_moved(*values: Any) -> Any:
+            given = list(inputs)
+            for k, value in zip(moved, values, strict=True):
+                given[k - 1] = value
+            return _plain(x, *given, **params)
+
+        _, change = jax.jvp(of_moved, [primals[k] for k in moved], [tangents[k] for k in moved])
+        total = change if total is None else total + change
+    return _primitive().bind(*primals, **params), total
+
+
+def _transposed(g: Any, x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, **params: Any) -> list[Any]:
+    """The cotangent of x: another product with the same matrices, the other way round."""
+    none = [None] * len(inputs)
+    if type(g) is ad.Zero:
+        return [ad.Zero(x.aval), *none]
+    shape, given = x.aval.shape, list(inputs)
+    place = 3 if how.mode == "affine" else 2
+    lhs = given.pop(place) if left else None
+    back = _primitive().bind(g, *given, how=how, transpose=not transpose, left=False, **params)
+    if lhs is not None:
+        count = math.prod(shape[:-2])
+        numbers = jnp.broadcast_to(jnp.clip(lhs, 0, count - 1), back.shape[:-2]).reshape(-1)
+        back = jnp.zeros((count, *shape[-2:]), back.dtype).at[numbers].add(_flat(back)).reshape(shape)
+    elif back.shape != shape:
+        spread = len(back.shape) - len(shape)
+        axes = [k for k, n in enumerate(back.shape) if k < spread or n != shape[k - spread]]
+        back = back.sum(axes, keepdims=True).reshape(shape)
+    return [back, *none]
+
+
+def _batched(args: tuple, dims: tuple, **params: Any) -> tuple[Any, int]:
+    """Over an axis of x alone that is one axis more; over one of others it is what JAX makes of `_plain`."""
+    x, *inputs = args
+    if params["left"] or any(d is not None for d in dims[1:]):
+        return jax.vmap(partial(_plain, **params), dims)(*args), 0
+    x = jnp.moveaxis(x, dims[0], 0)
+    w, _, _, _, rhs, _ = _named(params["how"], tuple(inputs), False, params["right"], params["scaled"])
+    lead = rhs.ndim if params["right"] else w.ndim - 2
+    own = x.ndim - 3  # -1 of a vector, for which there is a single matrix
+    if own < lead and lead:
+        x = x.reshape(x.shape[0], *[1] * (lead - own), *x.shape[1:])
+    return _primitive().bind(x, *inputs, **params), 0
