@@ -106,3 +106,18 @@ def test_two_that_lie_otherwise_are_combined(shape: tuple[int, ...]) -> None:
                 result = layout.combined(function, a, b, in_place)
                 assert result.flags.c_contiguous
                 assert result.tobytes() == function(np.array(a, order="C"), np.array(b, order="C")).tobytes()
+
+
+@pytest.mark.skipif(native is None, reason="no compiler of C")
+@pytest.mark.parametrize("kind", ["u2", "u4", "u8"])
+def test_elements_at_odd_addresses_are_left_to_numpy(kind: str) -> None:
+    """A weight of a file that is mapped may lie anywhere; C takes words to lie at multiples of their size."""
+    size = np.dtype(kind).itemsize
+    odd = np.frombuffer(bytearray(range(250)) * 300, kind, 8192, offset=1).reshape(64, 128)
+    even, to = odd.copy(), np.zeros((128, 64), kind)
+    assert native.copy_transposed(to, even.T, 4)
+    assert np.array_equal(to, even.T)
+    assert not native.copy_transposed(to, odd.T, 4)
+    where = np.frombuffer(bytearray(8192 * size + 1), kind, offset=1).reshape(128, 64)
+    assert not native.copy_transposed(where, even.T, 4)
+    assert np.array_equal(layout.contiguous(odd.T), even.T)
