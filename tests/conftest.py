@@ -31,23 +31,23 @@ os.environ.pop("PYTEST_ADDOPTS", None)  # it is for this run, not for those of p
 
 
 def pytest_collection_finish():
-    """Let Python's collector leave what is there from here on alone, or each search through it takes a second."""
+    """Exclude the present objects from garbage collection, or each collection takes a second."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_runtest_setup(item):
-    """What is left out unless asked for may take longer than `faulthandler_timeout`."""
+    """Disable the limit of `faulthandler_timeout` for tests that run only on request, because they may take longer."""
     if not {"exhaustive", "soak"}.isdisjoint(mark.name for mark in item.iter_markers()):
         faulthandler.cancel_dump_traceback_later()
 
 
 BACKGROUND_SECONDS = 900
-"""For how long what a test has left in the background may go on: compiles, of a second or two."""
+"""Seconds to wait for background compiles that a test leaves; each takes a second or two."""
 
 
 class _Failures(logging.Handler):
-    """Keeps what is logged."""
+    """A logging handler that keeps the messages."""
 
     def __init__(self):
         super().__init__(logging.ERROR)
@@ -63,8 +63,11 @@ logging.getLogger("mxcompat._graph.run.background").addHandler(_failures)
 
 @pytest.fixture(autouse=True)
 def failed_jobs():
-    """What has failed in the background, which is otherwise but logged. A test that expects it clears the list. No job
-    is left at the end: what it compiles, or holds, is not counted in the next test."""
+    """Yield the errors of background jobs, which are otherwise only logged. A test that expects an error clears the
+    list.
+
+    At the end, wait for all jobs, so that their compiles and memory do not count in the next test.
+    """
     yield _failures.told
     background = sys.modules.get("mxcompat._graph.run.background")
     if background is not None:

@@ -19,17 +19,17 @@ from mxcompat._transforms.trees import flatten
 __all__ = ["as_on_an_accelerator", "lower", "ops_of", "program_of"]
 
 BACKENDS = {"cuda": "gpu", "tpu": "tpu"}
-"""What JAX calls its back-end on each platform."""
+"""JAX's name for its back-end, by platform."""
 
 BY_CALLBACK = {"cuda": set(), "tpu": {"linalg_eig", "linalg_eigvals"}}
-"""Ops that the host computes there. What calls back can only be lowered for the platform that it is on."""
+"""Ops that the host computes on an accelerator. A callback can only be lowered for the present platform."""
 
 
 @contextmanager
 def as_on_an_accelerator(backend: str = "gpu") -> Iterator[None]:
-    """Within this context the library decides as if JAX computed on a GPU, or a TPU, whatever it computes on.
+    """Make the library decide, within this context, as if JAX computed on a GPU or a TPU.
 
-    What was compiled before is forgotten, and so is what is compiled meanwhile: ops choose when they are traced.
+    Executables compiled before or within the context are dropped, because ops choose their form at trace time.
     """
     mx.default_device()  # which is found out once
     mx.ext.debug.clear_cache()

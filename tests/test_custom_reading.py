@@ -31,7 +31,7 @@ READS = {
 
 
 def foreign(mx, read=np.array, seen=None):
-    """A function whose rules go through NumPy; they note what they are given."""
+    """Return a function whose rules compute in NumPy and record their arguments."""
     seen = [] if seen is None else seen
 
     def note(rule, *values):
@@ -181,7 +181,7 @@ def halves(mx, x):
 
 
 def closures(mx, x):
-    """The rule uses what the function around it has computed from the same argument."""
+    """Use a rule that closes over a value computed from the same argument in the enclosing function."""
 
     def loss(x):
         h = mx.sin(x)
@@ -197,7 +197,7 @@ def closures(mx, x):
 
 
 def handed_on(mx, x):
-    """What a rule was given is used by the rule of another call, and read when all is over."""
+    """Pass a rule's arguments to the rule of another call, and read them at the end."""
     kept = []
     f = mx.custom_function(lambda a: a * 2)
     g = mx.custom_function(lambda a: a * 3)
@@ -261,7 +261,7 @@ def read_forward(mx, x):
 
 
 def in_a_rule(mx, x):
-    """Transforms within rules, of what reads too."""
+    """Run transforms within rules, also of functions that read values."""
     f = foreign(mx)
     outer = mx.custom_function(lambda a: (a * a * a).sum())
     outer.vjp(lambda a, cotangent, output: mx.grad(lambda b: (f(b) * float(cotangent)).sum())(a))
@@ -374,7 +374,7 @@ def test_rules_run_once():
 
 
 def test_looking_inside():
-    """Run op by op, rules run on what has values already."""
+    """Assert that in eager mode rules run on arrays that have values."""
     x = ours.array(X)
     for f in (foreign(ours), structural(ours)):
         gradient = ours.grad(lambda a, f=f: (f(a * 2) * a).sum())
@@ -418,7 +418,7 @@ def test_threads():
 
 
 def test_nothing_is_kept():
-    """When all is over, what a rule read is gone with the arrays that show it."""
+    """Assert that the values read by a rule are freed with the arrays that refer to them."""
     kept = []
     f = ours.custom_function(lambda a: a * 2)
 

@@ -1,4 +1,4 @@
-"""The engine: what is computed when, what is compiled how often, what is kept, and what happens when it goes wrong."""
+"""The engine: order of evaluation, number of compiles, caching and errors."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -129,10 +129,13 @@ class TestCompileCounts:
         x = mx.array([1.0, 2.0, 3.0])
         for k in range(6):
             mx.eval((x * (k + 0.5)).sum() * k)
-        assert compiled() <= 2 + 3  # and its ops one by one, where nothing before has compiled them
+        assert compiled() <= 2 + 3  # and single ops that no earlier test has compiled
 
     def test_a_loss_is_one_node(self, compiled):
-        """And its Python runs once: a call of it makes that node, of several outputs, and takes the only one."""
+        """Assert that a loss is one node, whose Python code runs once.
+
+        A call creates that node with several outputs, and uses the only one it needs.
+        """
         for k in range(5):
             x = mx.array([[1.0, k], [k, 3.0]])
             loss = nn.losses.cross_entropy(x, mx.array([0, 1]), label_smoothing=0.1, reduction="mean")
@@ -484,7 +487,7 @@ class TestDebug:
         monkeypatch.setattr(policy, "CACHE_BYTES", 20 * policy.BYTES_PER_EXECUTABLE)
         monkeypatch.setattr(policy, "MOST_CACHE_BYTES", 1 << 28)
         compiles = [mx.ext.debug.compiles()]
-        for _ in range(6):  # op by op, as a whole, then again what was forgotten
+        for _ in range(6):  # op by op, as a whole, then again after eviction
             for n in range(1, 20):
                 mx.eval(mx.sinh(mx.ones((n, 23))))
             compiles.append(mx.ext.debug.compiles())
@@ -539,7 +542,10 @@ def test_segments_do_not_change_results(monkeypatch):
 
 @pytest.mark.parametrize("mode", [mx.ext.debug.host_disabled, mx.ext.reproducible])
 def test_large_graphs_draw_a_few_at_a_time(monkeypatch, plans, mode):
-    """The code of a random draw is long. What holds programs counts as long as these."""
+    """Assert that a large graph of random draws is compiled in parts, because a draw's code is long.
+
+    Ops that contain programs count as long as their contents.
+    """
     step = mx.compile(lambda x, e: mx.tanh(x * 0.9 + e) * mx.sigmoid(x + e) + mx.sin(e))
 
     def walk():

@@ -367,7 +367,8 @@ def test_activation_of_no_array(name: str, given: Any) -> None:
 
 @pytest.mark.parametrize(("name", "extra"), FUNCTIONS)
 def test_activation_of_a_subclass(name: str, extra: tuple) -> None:
-    """What is compiled in MLX sees an array, and gives one, whatever operators the class of its argument has."""
+    """Assert that a compiled activation sees and returns a plain array, whatever operators the argument's class
+    defines."""
 
     def run(mx, lib, x):
         def own(self, other):
@@ -496,7 +497,8 @@ NUMPYS_NUMBERS = [
 @pytest.mark.parametrize("number", [np.float32(0.25), np.float64(0.25)])
 @pytest.mark.parametrize("call", NUMPYS_NUMBERS)
 def test_numbers_of_numpy_do_not_turn_arrays_into_numpys(call, number) -> None:
-    """As `number * x` does. (Under `grad` real MLX loses what goes through such a product.)"""
+    """Assert that NumPy scalars keep the result an mx.array, as in `number * x`. (Real MLX's `grad` loses such
+    products.)"""
     check_on(lambda mx, lib, x: call(lib.nn, x, number), A)
 
 
@@ -581,7 +583,7 @@ def _recorded(name: str, plain: Callable[..., Any], seen: list) -> Callable[...,
                                    "Embedding(5, 6)", "LSTM(3, 4)", "MultiHeadAttention(8, 2)",
                                    "QuantizedLinear(64, 64)", "QuantizedEmbedding(64, 64)"])  # fmt: skip
 def test_initial_weights_are_drawn_as_in_mlx(layer: str) -> None:
-    """A program may put functions of its own into `mx.random`."""
+    """Compare the calls that draw initial weights, because a program may replace functions of `mx.random`."""
 
     def calls(mx: Any, lib: Any) -> list:
         seen = []
@@ -628,7 +630,7 @@ def test_initializers_draw_as_in_mlx(initializer: str) -> None:
                                    "GroupNorm(2, 4, pytorch_compatible=True)", "LayerNorm(4)", "RMSNorm(4)",
                                    "InstanceNorm(4)"])  # fmt: skip
 def test_layers_call_as_mlxs_do(layer: str) -> None:
-    """A program may put functions of its own in the places of those that layers compute with."""
+    """Compare the calls that layers make, because a program may replace those functions."""
     functions = {"quantize", "quantized_matmul", "dequantize", "qqmm"}, {"layer_norm", "rms_norm"}
 
     def calls(mx: Any, lib: Any) -> list:
@@ -664,7 +666,7 @@ def test_limits_are_those_of_mlx_to_the_last_digit(name: str, shape: tuple[int, 
 
 @pytest.mark.parametrize(("name", "ndim"), [("Dropout", 2), ("Dropout2d", 4), ("Dropout3d", 5)])
 def test_dropout_draws_as_mlx_does(name: str, ndim: int) -> None:
-    """A program may put a function of its own in the place of `bernoulli`."""
+    """Compare the call that dropout makes, because a program may replace `bernoulli`."""
 
     def calls(mx: Any, lib: Any) -> list:
         seen, plain = [], mx.random.bernoulli

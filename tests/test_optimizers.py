@@ -119,7 +119,8 @@ PATCHED = [
 
 @pytest.mark.parametrize(("place", "name"), PATCHED)
 def test_methods_that_were_replaced_are_called(place: str, name: str, monkeypatch) -> None:
-    """As tests of programs do it, and programs that log or clip: at every step, with what MLX gives them."""
+    """Assert that replaced methods are called at every step, with MLX's arguments. Tests, loggers and clipping rely
+    on it."""
 
     def run(mx, lib):
         model, optimizer = lib.nn.Linear(3, 2), lib.optim.Adam(0.1)
@@ -144,7 +145,7 @@ def test_methods_that_were_replaced_are_called(place: str, name: str, monkeypatc
 
 
 def test_state_that_a_step_leaves_alone_is_the_same_array() -> None:
-    """So it depends on no parameter: a compiled function may capture it beside them."""
+    """Assert that state which a step leaves unchanged is the same array, so that a compiled function may capture it."""
 
     def run(mx, lib):
         optimizer, p = lib.optim.SGD(0.1), {"w": mx.ones(3)}
@@ -202,7 +203,7 @@ def test_state_grows_with_the_parameters() -> None:
 
 
 def test_state_moves_through_a_file(tmp_path) -> None:
-    """What one library wrote, the other continues from."""
+    """Assert that each library continues from a state that the other saved."""
 
     def run(mx, lib, steps, start=None, write=None):
         optimizer = lib.optim.AdamW(optimizer_rate(lib))
@@ -402,7 +403,7 @@ NO_DICTIONARIES = {
 @pytest.mark.parametrize("known", [{}, {"a": PAIR[0]}], ids=["new", "begun"])
 @pytest.mark.parametrize("name", ["SGD", "Adafactor"])
 def test_parameters_in_a_list(name, known, tree) -> None:
-    """The state is a dictionary: the error is what comes of that."""
+    """Compare the error for parameters in a list: it is a dictionary's, because the state is one."""
 
     def init(mx, lib):
         optimizer = getattr(lib.optim, name)(learning_rate=0.1)
@@ -426,7 +427,7 @@ def test_parameters_that_change(first, second) -> None:
 
 @pytest.mark.parametrize("build", [b for b in OPTIMIZERS if not any(f in b for f in ("linear_", "cosine_", "lambda"))])
 def test_moves_with_its_state(build: str) -> None:
-    """By pickle, by copying, and by whoever fills the attributes of a new one."""
+    """Assert that an optimizer keeps its state through pickle, copy, and assignment of its attributes to a new one."""
 
     def run(mx, lib):
         def step(optimizer, k):
@@ -447,7 +448,7 @@ def test_moves_with_its_state(build: str) -> None:
 
 @pytest.mark.parametrize("kind", ["AdamW", "Adamax", "Adam"])
 def test_methods_of_bases_that_were_replaced_are_called(kind: str, monkeypatch) -> None:
-    """By what calls them with `super()`, also of an optimizer that has done a step."""
+    """Assert that replaced base methods are called through `super()`, also for an optimizer that has made a step."""
 
     def run(mx, lib):
         old, gradients, seen = getattr(lib.optim, kind)(0.1), {"a": mx.ones(2)}, []

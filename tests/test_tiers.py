@@ -1,5 +1,4 @@
-"""Which way a computation takes: in NumPy when it is new, compiled in the background when it is hot; and that this does
-not show."""
+"""The choice of tier: new computations run in NumPy, hot ones are compiled in the background, with equal results."""
 
 import threading
 import time
@@ -34,7 +33,7 @@ def loss(mx, layers, x, y):
 
 
 def compile_at_once(monkeypatch):
-    """Whatever has run in NumPy once is heavy, and worth a compile."""
+    """Make every computation count as heavy, and so as worth a compile, after one run in NumPy."""
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
@@ -49,7 +48,7 @@ def test_random_numbers_are_not_compiled_early(plans, monkeypatch):
         mx.eval(nn.Sequential(*[nn.Linear(31, 37) for _ in range(5)]).parameters())
     assert [p.compiles for p in plans] == [False] * 3
     plans.clear()
-    for _ in range(3):  # what is computed of random numbers is
+    for _ in range(3):  # programs with random draws are compiled
         mx.eval(mx.tanh(mx.random.normal((31, 37))) * 2 + 1)
     settle()
     assert [p.compiles for p in plans[:2]] == [False, True]
@@ -227,7 +226,7 @@ def test_an_interrupt_loses_nothing(monkeypatch):
 
 
 def test_what_numpy_shows_is_not_written_over(monkeypatch):
-    """A buffer made in NumPy goes to XLA, which writes over what nobody else refers to; a view of it is a reference."""
+    """Assert that XLA does not overwrite a buffer made in NumPy while a view refers to it."""
     cache = mx.array(data(256, 256))
     kept = np.array(cache, copy=False)
     before = kept.copy()
@@ -301,7 +300,7 @@ def test_other_threads_go_on_while_one_compiles():
 
 def test_a_long_loop_is_not_compiled_when_it_returns(plans, monkeypatch):
     """Compiling the gradient of 300 steps takes longer than running it a hundred times."""
-    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.2)  # ten times what a run takes, whatever else the machine does
+    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.2)  # ten times the time of a run, also on a busy machine
 
     def loss(a):
         h = mx.zeros(4)
@@ -315,7 +314,7 @@ def test_a_long_loop_is_not_compiled_when_it_returns(plans, monkeypatch):
 
 
 def test_what_has_to_wait_is_not_hot(plans, monkeypatch):
-    """On a busy machine all takes longer, the compile too: what counts is for how long NumPy computes."""
+    """Assert that only time spent in NumPy makes a program hot: on a busy machine the compile takes longer, too."""
     monkeypatch.setattr(policy, "LIGHT_SECONDS", 0.0)
     monkeypatch.setattr(policy, "compile_seconds", lambda weight: 1.0)  # of which a slow machine takes no half
     run = host.run
@@ -340,5 +339,5 @@ def test_entries_of_what_is_differentiated(entry):
     )
     np.testing.assert_allclose(got, want, rtol=1e-6)
     compiled = mx.compile(lambda x: mx.sin(entry(x)))
-    for values in (x, 2 * x):  # what is traced has a value, which must not be baked in
+    for values in (x, 2 * x):  # a placeholder has a value, which must not become a constant
         np.testing.assert_allclose(np.array(compiled(mx.array(values))), np.sin(entry(values)), rtol=1e-6)

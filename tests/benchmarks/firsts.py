@@ -1,7 +1,7 @@
-"""Work that is new: a shape, an expression or a program that the process has not met before.
+"""New work: shapes, expressions and programs that the process has not met before.
 
-Each workload is a function of `mx`, plain MLX, which mxcompat and real MLX run unmodified. It yields steps; what is
-timed is each step's first and only call (where a step recurs, that is said). A step gives what it computed, evaluated.
+Each workload is a function of `mx`, plain MLX, which mxcompat and real MLX run unmodified. It yields steps, and the
+first and only call of each is timed; recurring steps say so. A step returns its evaluated result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _done(mx: Any, value: Any) -> Any:
 
 
 def small_expression(mx: Any) -> Iterator[Step]:
-    """The same expression of few ops, at another shape each time."""
+    """Yield a small expression at another shape each time."""
     for k in itertools.count(3):
         x, y = _evaluated(mx, _normal(k, k, 7), _normal(k + 1, 7))
         yield lambda x=x, y=y: _done(mx, (mx.tanh(x * 2 + y) - x.mean(axis=0)).sum(axis=1))
@@ -104,7 +104,7 @@ def random_structures(mx: Any, length: int = 8) -> Iterator[Step]:
 
 
 def _follow(mx: Any, recipe: tuple[tuple[int, int], ...], start: list[Any]) -> Any:
-    """Each op takes what the one before it gave, and any of the earlier values."""
+    """Apply a sequence of ops; each takes the previous result and an earlier value."""
     values = list(start)
     for op, other in recipe:
         values.append(_POOL[op](mx, values[-1], values[other]))
@@ -139,7 +139,7 @@ def vmap(mx: Any) -> Iterator[Step]:
 
 
 def vmap_of_grad(mx: Any) -> Iterator[Step]:
-    """The same of a gradient."""
+    """Yield the `vmap` of a gradient, at another shape each time."""
     (w,) = _evaluated(mx, _normal(0, 5, 5))
     for k in itertools.count(3):
         (xs,) = _evaluated(mx, _normal(k, k, 5))
@@ -161,7 +161,7 @@ def hessian(mx: Any) -> Iterator[Step]:
 
 
 def _trained(mx: Any, make: Callable[[Any], Any], x: np.ndarray, y: np.ndarray) -> Any:
-    """What a script does up to its first loss: the model, the optimizer, the data, a training step."""
+    """Run a script's path to its first loss: model, optimizer, data and a training step."""
     nn, optimizers = sibling(mx, "nn"), sibling(mx, "optimizers")
     mx.random.seed(0)
     model = make(nn)
@@ -200,7 +200,7 @@ def first_mlp(mx: Any) -> Iterator[Step]:
 
 
 def first_conv(mx: Any) -> Iterator[Step]:
-    """The same of a small convolutional net."""
+    """Yield the first training step of a small convolutional network."""
 
     def make(nn: Any) -> Any:
         return nn.Sequential(
@@ -218,7 +218,7 @@ def gpt_steps(mx: Any, layers: int = gpt.LAYERS) -> Iterator[Step]:
 
 
 def gpt_steps_jax(layers: int = gpt.LAYERS) -> Iterator[Step]:
-    """The same in JAX by hand, whose first step compiles."""
+    """Yield hand-written JAX steps of the GPT, the first of which compiles."""
     return itertools.repeat(gpt.jax_step(layers))
 
 

@@ -1,5 +1,5 @@
-"""What holds a Program, in NumPy: transforms and calls give what their lowerings give through XLA, and leave to XLA
-what they cannot do."""
+"""Ops that contain a Program, in NumPy: transforms and calls agree with XLA, and fall back to it if a rule is
+missing."""
 
 import numpy as np
 import pytest
@@ -113,7 +113,7 @@ def singular(mx, x):
 
 
 def test_second_derivatives_are_left_to_xla():
-    """Where the first have no rule that can be differentiated."""
+    """Assert the fallback to XLA for second derivatives if the first derivative's rule cannot be differentiated."""
     left_to_xla(lambda mx, x: mx.grad(lambda x: mx.grad(lambda x: singular(mx, x))(x).sum())(x), X)
     left_to_xla(lambda mx, x: mx.grad(lambda x: mx.jvp(lambda x: singular(mx, x), [x], [x])[1][0].sum())(x), X)
 
@@ -265,7 +265,7 @@ def test_what_cannot_be_mapped_is_left_to_xla():
 
 
 def test_what_is_covered():
-    """Whether there are all rules is known without running anything."""
+    """Assert that the presence of all rules is known without a run."""
     program, _ = program_of(lambda mx, x: [mx.checkpoint(lambda x: mx.sin(x))(x), mx.stop_gradient(x)], (X,))
     assert can_pull_back(program, 1)
     assert can_push_forward(program, (0,))
@@ -280,7 +280,7 @@ def test_what_is_covered():
 
 
 def test_a_module_that_is_called_checkpointed_and_not():
-    """What a second function closes over, of what it is differentiated in, is an alias there."""
+    """Differentiate a module both checkpointed and plain. The second function captures an alias of the outer node."""
     module, x = nn.Linear(3, 3), mx.array(X)
     mx.eval(module.parameters())
 

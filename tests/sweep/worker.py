@@ -1,7 +1,7 @@
-"""Comparing cells in processes of their own: real MLX dies of some, and takes its process with it.
+"""Compare cells in worker processes, because real MLX crashes on some of them.
 
-A worker says of each cell that it begins, that mxcompat has answered, then what differs (lines of JSON). One that dies
-does so at the cell begun last; another goes on behind it.
+For each cell a worker prints its start, mxcompat's answer and the differences, as lines of JSON. If it crashes, the
+cell started last is the cause, and another worker continues after it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Cell(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What differs in a cell.
+    """A difference in a cell.
 
     Args:
         expression, dtype, way, family: of the cell.
-        what: what differs, see `comparison.Found`.
-        real, ours: what the two sides gave, in words.
+        what: the kind of difference, see `comparison.Found`.
+        real, ours: the results of the two libraries, as text.
     """
 
     expression: str
@@ -80,7 +80,7 @@ def case_of(cell: Cell) -> Any:
 
 
 def sweep(cells: list[Cell], processes: int = 2) -> Iterator[Finding]:
-    """Compare these cells in worker processes; what differs, in the order of the cells."""
+    """Compare these cells in worker processes; yield the differences in the order of the cells."""
     found = dict(sweep_blocks(in_blocks(cells), processes))
     for k in sorted(found):
         yield from found[k]
@@ -94,10 +94,10 @@ def in_blocks(cells: list[Cell]) -> list[list[Cell]]:
 def sweep_blocks(
     blocks: list[list[Cell]], processes: int = 2, until: float = inf
 ) -> Iterator[tuple[int, list[Finding]]]:
-    """The number of each block and what differs in it, one after the other as they are done.
+    """Yield the number and the differences of each block, in the order of completion.
 
     Args:
-        until: when to begin no further block, as `time.monotonic` tells it.
+        until: time after which no block is started, on the clock of `time.monotonic`.
     """
 
     def one(k: int) -> tuple[int, list[Finding]] | None:
@@ -135,8 +135,8 @@ def _work(cells: list[Cell]) -> tuple[int, list[Finding], bool, str]:
     """Run a worker.
 
     Returns:
-        The number of the cell of which it died (or of cells), what it found, whether mxcompat had answered, and how it
-        ended.
+        The number of the cell on which it crashed (or the number of cells), its findings, whether mxcompat had
+        answered, and its exit.
     """
     command = [sys.executable, "-W", "ignore", "-m", "tests.sweep.worker"]
     root = Path(__file__).parent.parent.parent
