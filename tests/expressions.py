@@ -51,7 +51,7 @@ def jvp(expression: str) -> Callable[..., Any]:
 
 
 def check_derivatives(expression: str, *arrays: np.ndarray) -> None:
-    """Compare both derivatives with real MLX's. Where that has no jvp, ours must agree with our vjp instead."""
+    """Compare both derivatives with real MLX's. If that has no jvp, mxcompat's must agree with its own vjp instead."""
     check(vjp(expression), *arrays)
     if not isinstance(run(real, jvp(expression), arrays), Exception):
         check(jvp(expression), *arrays)

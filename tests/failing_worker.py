@@ -1,6 +1,6 @@
-"""Cases that real MLX may refuse once it sees the values, and what it makes of them.
+"""Cases that real MLX may refuse once it knows the values, and their outcomes.
 
-An evaluation that failed leaves real MLX so that a later one may wait for ever: each case runs in a process of its own,
+After a failed evaluation, a later one of real MLX may wait for ever. So each case runs in a process of its own,
 forked from one that has only imported MLX. `CASES` has functions of the module.
 
     python tests/failing_worker.py results.pickle
@@ -140,7 +140,7 @@ CASES = {
 
 
 def outcome(mx, case):
-    """What a case gives: the arrays' values, or the error's type and message."""
+    """Return the outcome of a case: the arrays' values, or the error's type and message."""
     try:
         with mx.stream(mx.cpu):
             out = CASES[case](mx)

@@ -24,7 +24,7 @@ __all__ = ["KINDS", "Alarmed", "Points", "alarming", "failing_at"]
 
 
 class Alarmed(Exception):
-    """What the handler of a limit of time raises."""
+    """The exception of the time limit's handler."""
 
 
 @contextmanager
@@ -56,11 +56,11 @@ def _out_of_memory() -> NoReturn:
 KINDS: dict[type[BaseException], Callable[[], None]] = {
     RuntimeError: _broken, KeyboardInterrupt: _interrupted, MemoryError: _out_of_memory,
 }  # fmt: skip
-"""What may go wrong, and how it comes about."""
+"""The faults, and the function that causes each."""
 
 
 class Points:
-    """Counts what this thread does, and has something go wrong at the n-th."""
+    """Counts the points that this thread reaches, and causes a fault at the n-th."""
 
     def __init__(self, n: int | None, happens: Callable[[], None]) -> None:
         self.count = 0
@@ -96,7 +96,7 @@ def failing_at(n: int | None, happens: Callable[[], None] = _broken) -> Iterator
         points.reach("run")
         out = called(executable, arrays, scalars, counts)
         if happens is _interrupted:
-            points.reach("after the run")  # what else fails there fails within XLA
+            points.reach("after the run")  # later failures happen within XLA
         return out
 
     called = compile.Executable.__call__

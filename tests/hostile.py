@@ -29,7 +29,7 @@ REFUSED = (ValueError, TypeError, IndexError, RuntimeError, OverflowError)
 
 
 class Payload:
-    """What a pickle of would leave a trace."""
+    """An object whose unpickling would leave a trace."""
 
     def __reduce__(self) -> tuple:
         return os.mkdir, ("executed",)

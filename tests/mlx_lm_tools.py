@@ -71,7 +71,7 @@ def text(*parts: Any) -> np.ndarray:
 
 
 def run(main: Callable[[], None], *arguments: Any) -> str:
-    """Run a program of mlx-lm with these arguments; what it printed."""
+    """Run a program of mlx-lm with these arguments, and return its output."""
     old, out = sys.argv, io.StringIO()
     sys.argv = ["mlx_lm", *map(str, arguments)]
     try:
@@ -211,7 +211,7 @@ def awq_weights_read() -> Arrays:
 
 
 def _data(path: Path) -> None:
-    """What `mlx_lm lora --data` reads: questions and answers of different lengths."""
+    """Write the files that `mlx_lm lora --data` reads: questions and answers of different lengths."""
     for split, count in (("train", 12), ("valid", 6), ("test", 6)):
         rows = [{"prompt": SENTENCES[k % 4], "completion": 5 * SENTENCES[(k + 1) % 3][: k + 4]} for k in range(count)]
         (path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))

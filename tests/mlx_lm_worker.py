@@ -1,10 +1,10 @@
-"""Runs mlx-lm, unmodified, on whatever `import mlx` gives, and writes down what came out. A program of its own:
+"""Run mlx-lm, unmodified, on the library that `import mlx` finds, and record the results. A program of its own:
 
     python tests/mlx_lm_worker.py OUT JOB...                     with real MLX
     python -m mxcompat tests/mlx_lm_worker.py OUT JOB...         with mxcompat
 
-A job is a function below, in `mlx_lm_tools` or `mlx_lm_quant`, or `model:NAME`. OUT is a pickle of {job: list of NumPy
-arrays, or the error as text}.
+A job is a function below, in `mlx_lm_tools` or `mlx_lm_quant`, or `model:NAME`. OUT is a pickle of {job: list of
+NumPy arrays, or the error as text}.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def batch_generator() -> Arrays:
 
 
 def structures() -> int:
-    """How many structures have been seen so far, once nothing is being compiled any more; none on real MLX."""
+    """Return the number of structures seen so far, after all background compiles; 0 on real MLX."""
     ours = sys.modules.get("mxcompat")
     if not ours:
         return 0

@@ -1,11 +1,11 @@
-"""The oracle: run the same function on real MLX and on mxcompat, and compare everything that can be seen.
+"""The oracle: run the same function on real MLX and on mxcompat, and compare everything visible.
 
     check(lambda mx: mx.sum(mx.arange(6).reshape(2, 3), axis=1))
     check(lambda mx, a, b: a @ b, np.ones((2, 3)), np.ones((3, 4)))
 
 Arguments are NumPy arrays (or anything else), given to each side as its own arrays. Shapes and dtypes must be equal,
-values within `tol` (default: by dtype), and where real MLX raises, the exception's type and message must be equal too.
-What counts as equal, and how near is near enough, is in `mxcompat/testing.py`.
+and values within `tol` (default: by dtype). If real MLX raises, the exception's type and message must be equal too.
+`mxcompat/testing.py` defines equality and the tolerances.
 """
 
 from __future__ import annotations

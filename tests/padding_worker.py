@@ -1,9 +1,10 @@
-"""Generates with each of mlx-lm's caches on whatever `import mlx` gives; a program of its own, see `test_padding`:
+"""Generate with each of mlx-lm's caches on the library that `import mlx` finds; a program of its own, see
+`test_padding`:
 
     python tests/padding_worker.py OUT JOB...                     with real MLX
     python -m mxcompat tests/padding_worker.py OUT JOB...         with mxcompat
 
-OUT is JSON: for each job the tokens, and how many programs had been compiled when each of them was there.
+OUT is JSON: for each job the tokens, and the number of programs compiled before each token.
 """
 
 from __future__ import annotations

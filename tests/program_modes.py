@@ -1,4 +1,4 @@
-"""What is done with a random program: run plainly, or under a transform, or under one inside another.
+"""The ways to run a random program: plainly, under a transform, or under nested transforms.
 
 Each mode takes mx, the function, its arguments and a source of choices.
 """
@@ -153,7 +153,7 @@ MODES: dict[str, Callable[..., Any]] = {
     "grad_grad": _grad_grad, "checkpoint": _checkpoint, "jvp_grad": _jvp_grad,
 }  # fmt: skip
 NEED_FLOATS = ("grad", "checkpoint", "vjp", "jvp")
-"""What is in the names of modes that differentiate, and so need a float to differentiate with respect to."""
+"""Parts of the names of modes that differentiate, and so need a float argument."""
 
 
 def run_mode(mx: Any, program: Program, mode: str, arrays: list[np.ndarray] | None = None) -> Any:

@@ -1,5 +1,4 @@
-"""What `test_sharding` runs in a process with eight devices: programs on arrays that are spread over a mesh do what
-they do on one device.
+"""Tests that `test_sharding` runs in a process with eight devices: sharded arrays give the results of one device.
 
 By hand: XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m pytest tests/sharding_cases.py
 """
@@ -322,7 +321,7 @@ def test_two_meshes_at_the_same_time():
     np.testing.assert_array_equal(np.array(b), 2 * np.array(y))
 
 
-# What leaves the library
+# Exports from the library
 
 
 def test_reading_gathers(tmp_path):
@@ -432,7 +431,7 @@ def test_explain_names_the_collectives():
 
 
 def test_writes_are_in_place():
-    """Of a cache that nobody else holds, each device writes over its part."""
+    """Assert that each device writes in place to its part of a cache with no other reference."""
     cache = spread(np.zeros((8, 256, 64), np.float32), ("data", None, "model"))
     mx.eval(cache)
 

@@ -95,7 +95,7 @@ _MISSING = object()
 
 
 def lookup(namespace: Any, name: str) -> Any:
-    """What has this name below a namespace. Raises AttributeError if there is nothing."""
+    """Return the object of this name below a namespace, or raise AttributeError."""
     found = namespace
     for part in name.split("."):
         found = inspect.getattr_static(found, part, _MISSING) if isinstance(found, type) else getattr(found, part)
@@ -105,7 +105,7 @@ def lookup(namespace: Any, name: str) -> Any:
 
 
 def difference(namespace: Any, entry: Entry) -> str:
-    """How what a namespace has under an entry's name differs from it; "" if it does not."""
+    """Return the difference between an entry and the namespace's object of its name, or ""."""
     try:
         found = lookup(namespace, entry.name)
     except AttributeError:

@@ -1,5 +1,8 @@
-"""What counts as an integer, a number or a flag where one is asked for: an integer is whatever Python takes as an
-index, a number whatever it makes a float of, text left out, and a flag is a bool."""
+"""Accepted integers, numbers and flags of arguments.
+
+An integer is anything that Python accepts as an index. A number is anything that converts to float, without text. A
+flag is a bool.
+"""
 
 from __future__ import annotations
 

@@ -931,7 +931,8 @@ def test_gguf_of_a_subclass(tmp_path):
 
 
 class Differentiated:
-    """As PyTorch's tensors that it differentiates: they are not exported, what they hold is."""
+    """Stand-in for a PyTorch tensor that requires gradients. The tensor refuses to be exported; its detached data
+    does not."""
 
     requires_grad = True
 
@@ -979,7 +980,7 @@ def test_pytorch_s_tensors():
 
 
 class Offering:
-    """What offers its data by DLPack alone."""
+    """An object that offers its data through DLPack only."""
 
     def __init__(self, data):
         self.data = data
@@ -1018,7 +1019,7 @@ def from_buffer(a):
 @pytest.mark.parametrize("shape", [(3,), (2, 2), (), (0,)], ids=str)
 @pytest.mark.parametrize("of", [memoryview, lambda a: np.array(a, copy=False), np.asarray, from_buffer], ids=range(4))
 def test_a_view_keeps_its_array(of, shape):
-    """Until the view is gone."""
+    """Assert that an array stays alive as long as a view of it."""
     if of is from_buffer and 0 in shape:
         pytest.skip("NumPy takes no empty buffer")
 

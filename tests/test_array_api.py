@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, ab
 SETTINGS = {"set_array_api_strict_flags", "get_array_api_strict_flags", "reset_array_api_strict_flags"}
 NOT_OURS = {"complex128", "Device", "ArrayAPIStrictFlags", "__version__", *SETTINGS}
 DEFAULTS = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
-"""What a dtype that nobody has asked for is there, and here."""
+"""The default dtypes of array-api-strict and their counterparts here."""
 
 
 def public(module):
@@ -106,7 +106,7 @@ def ours(x):
 
 
 def same(found, wanted):
-    """Which elements are equal: signs of zeros too, floats within a rounding or two."""
+    """Return which elements are equal, with signs of zeros, and within a rounding or two for floats."""
     if wanted.dtype.kind == "c":
         return same(found.real, wanted.real) & same(found.imag, wanted.imag)
     if wanted.dtype.kind != "f":
@@ -134,10 +134,10 @@ def operands(name, x):
 
 
 SIGNS_OF_ZERO = {("sign", "complex64"), ("expm1", "complex64")}
-"""Where the standard does not say which zero it is, and the two differ."""
+"""Functions whose sign of zero the standard leaves open, and for which the two differ."""
 
 AS_IN_C = {("divide", "complex64"), ("reciprocal", "complex64"), ("pow", "complex64")}
-"""Where NumPy, and with it array-api-strict, has NaN beside zero and infinity that C has not, nor MLX."""
+"""Functions for which NumPy, and so array-api-strict, gives NaN for zero and infinity, where C and MLX do not."""
 
 
 @pytest.mark.parametrize("dtype", VALUES)

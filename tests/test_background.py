@@ -1,4 +1,4 @@
-"""What is compiled in the background: behind what the program does itself, and not for longer than that takes."""
+"""Background compilation: it runs concurrently with the program, and its duration is limited."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def test_no_thread_can_be_started_at_exit(monkeypatch):
 
 
 def test_a_compile_that_takes_long_is_not_waited_for(monkeypatch):
-    """What takes NumPy longer than a compile is likely to take waits for it once, and no longer than NumPy takes."""
+    """Assert that a computation waits once for its compile if NumPy is likely to take longer, and no longer than
+    NumPy takes."""
     import mxcompat.core as mx
 
     waited = []
@@ -183,7 +184,8 @@ def test_a_thread_that_ends_while_it_is_looked_at(error, monkeypatch):
 
 
 def test_what_numpy_cannot_do_is_not_compiled_twice(monkeypatch):
-    """While the whole is compiled in the background, what has no rules in NumPy runs as it did at first."""
+    """Assert that ops without NumPy rules keep their first executable while the whole program compiles in the
+    background."""
     import mxcompat.core as mx
 
     def gradient(f):

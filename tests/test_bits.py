@@ -1,5 +1,4 @@
-"""What only moves elements keeps their bits, NaNs with payloads included; and `view` sees the bits that real MLX sees,
-whatever the array was made of."""
+"""Ops that only move elements preserve their bits, including NaN payloads; `view` sees the bits that real MLX sees."""
 
 from __future__ import annotations
 
@@ -114,7 +113,7 @@ def seen(mx: Any, dtype: str, bits: np.ndarray, cases: dict[str, Callable[..., A
 
 
 def plain(mx: Any, a: Any) -> np.ndarray:
-    """The data. A byte that is taken for a bool is true if it is not 0; its other bits are nobody's business."""
+    """Return the data. A byte viewed as a bool is true if it is not 0; its other bits do not matter."""
     if a.dtype == mx.bfloat16:
         return np.array(a.view(mx.uint16))
     return np.array(a).view(np.uint8) != 0 if a.dtype == mx.bool_ else np.array(a)

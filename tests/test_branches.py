@@ -1,4 +1,4 @@
-"""What a branch reads is computed in it, on a CPU, where the others compute it on the fly."""
+"""On the CPU, values that only a branch reads are computed within it, where XLA can fuse them."""
 
 import jax
 import jax.numpy as jnp

@@ -27,7 +27,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def address(site):
-    """Where the site is served."""
+    """Serve the site, and yield its address."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=site))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -59,7 +59,7 @@ def shape(browser, size):
 
 
 def wait(browser, script):
-    """What a script returns, once that is true; or False, if it does not become so. (What slides in takes a moment.)"""
+    """Return a script's result once it is true, or False after ten seconds. (Animations take a moment.)"""
     from selenium.common.exceptions import TimeoutException
     from selenium.webdriver.support.ui import WebDriverWait
 

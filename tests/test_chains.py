@@ -13,7 +13,7 @@ X = np.random.default_rng(0).standard_normal((40, 16)).astype(np.float32)
 
 
 def states(x, joined, count=40):
-    """Of a filter with two states."""
+    """Return the outputs of a filter with two states."""
     a = b = jnp.zeros(16)
     found = []
     for k in range(count):
@@ -23,7 +23,7 @@ def states(x, joined, count=40):
 
 
 def cut(f, *inputs):
-    """How many values a function keeps, and the text of its module."""
+    """Return the number of values that a function keeps, and the text of its module."""
     module = jax.jit(f).lower(*inputs).compiler_ir("stablehlo")
     cut_chains(module)
     assert module.operation.verify()
@@ -40,7 +40,7 @@ def test_a_recurrence_is_cut(joined):
 
 
 def test_through_a_condition():
-    """What a branch reads from outside is read there as before."""
+    """Assert that a branch still reads values from outside of it."""
 
     def f(x):
         found = states(x, False)

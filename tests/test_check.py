@@ -1,5 +1,7 @@
-"""`python -m mxcompat check`: what is missing is found, with arguments and methods; what is slow has a cure; what is
-neither is left alone."""
+"""`python -m mxcompat check`: it reports missing names, arguments and methods, and slow code with a cure.
+
+Other code is not reported.
+"""
 
 import json
 import textwrap

@@ -49,7 +49,7 @@ def rnn(mod, loop):
 
 
 def made():
-    """How many structures there are, and executables: with NumPy when one is compiled is a matter of time."""
+    """Return the numbers of structures and executables. With NumPy's tier, timings decide the latter, so it is 0."""
     return cache_size(), 0 if policy.HOST else compiles()
 
 

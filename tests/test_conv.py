@@ -129,7 +129,7 @@ def test_groups(spatial, name):
 
 
 def test_groups_in_three_dimensions():
-    """Which real MLX refuses."""
+    """Test groups in three dimensions, which real MLX refuses."""
     x, w = (ours.array(a[3]) for a in (INPUTS, HALVED))
     halves = [ours.conv3d(x[..., 2 * k : 2 * k + 2], w[3 * k : 3 * k + 3]) for k in (0, 1)]
     got = np.array(ours.conv3d(x, w, groups=2))
@@ -213,7 +213,7 @@ def test_arguments_must_be_arrays():
 
 
 def test_no_channels():
-    """Where real MLX crashes: sums of nothing, and nothing."""
+    """Test empty sums and empty results, on which real MLX crashes."""
     assert not np.array(ours.conv1d(ours.ones((1, 5, 0)), ours.ones((3, 3, 0)))).any()
     assert ours.conv1d(ours.ones((1, 5, 2)), ours.ones((0, 3, 2))).shape == (1, 3, 0)
     ours.eval(ours.conv1d(ours.ones((1, 5, 2)), ours.ones((0, 3, 2))))

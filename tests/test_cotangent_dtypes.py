@@ -12,7 +12,7 @@ from tests.oracle import check
 X = np.array([[0.25, 0.5, 1.5], [2.0, 0.75, 1.25]], np.float32)
 FLOATS = ["bfloat16", "float16", "float32", "complex64"]
 RETURNED = [*FLOATS, "float64", "int32", "bool_"]
-HALF = 1e-2  # real MLX multiplies by what it has rounded to half precision
+HALF = 1e-2  # real MLX multiplies by factors rounded to half precision
 
 
 def returning(mx, dtype, reads=False):
@@ -49,7 +49,7 @@ ROADS = {
 
 
 READING = [road for road in ROADS if road not in ("compile of grad", "vmap of grad")]
-"""Where arrays have values, which a rule may read."""
+"""Functions whose arrays have values, which a rule may read."""
 
 
 @pytest.mark.parametrize("returned", RETURNED)

@@ -196,7 +196,7 @@ def test_defined_afresh_at_every_step_compiles_once():
 
 
 def test_calls_keep_no_arrays():
-    """What is remembered of the structure of a call must not hold its result."""
+    """Assert that the cached structure of a call does not retain its result."""
     mx = ours
 
     @mx.custom_function
@@ -226,7 +226,7 @@ def jax_doc():
 
 
 class TestCustomGradient:
-    """What JAX documents of `jax.custom_gradient`, on mx arrays."""
+    """Examples of JAX's documentation of `jax.custom_gradient`, on mx arrays."""
 
     def test_one_argument(self):
         f = ours.custom_gradient(lambda x: (x**2, lambda g: (g * x,)))
@@ -326,7 +326,7 @@ def test_tangents_that_a_rule_does_not_return_are_zero() -> None:
 
 
 def straight_through(mx, dtype, reads):
-    """Whole numbers, with the derivative of what is rounded."""
+    """Return a function to integers with the derivative of its rounded argument."""
 
     @mx.custom_function
     def rounded(x):
@@ -447,7 +447,7 @@ def test_a_vmap_rule_that_returns_another_dtype_is_cast(dtype):
 
 @pytest.mark.parametrize("in_axes", [0, 1, 2, -1, -2, (0, 0), (1, 0), (2, 1), (None, 1), (1, None), (-1, -1)])
 def test_a_vmap_rule_is_told_where_the_axis_is(in_axes):
-    """Of arguments of the mapped function, which it gets as they are."""
+    """Compare the axes that a vmap rule receives. It gets the arguments of the mapped function unchanged."""
 
     def mapped(mx, x, y):
         seen = []

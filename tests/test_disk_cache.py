@@ -80,7 +80,7 @@ def executable(program, scalars=(), lifted=None, hurry=False):
 
 
 def counted(make):
-    """What `make` returns, and how many programs were compiled and loaded for it."""
+    """Return the result of `make`, and the numbers of programs compiled and loaded for it."""
     before = stats.compiles, stats.loaded
     made = make()
     return made, stats.compiles - before[0], stats.loaded - before[1]
@@ -130,7 +130,7 @@ def test_a_second_process_compiles_nothing(tmp_path, host):
     first, second, third = [finish(start(TRAINING, tmp_path / "cache", MXCOMPAT_HOST=host)) for _ in range(3)]
     compiles, _, loaded = map(int, first[0].split())
     assert loaded == 0
-    if host == "0":  # with it, how fast things are decides what is compiled
+    if host == "0":  # with the host tier, timings decide which programs are compiled
         assert compiles >= 3
         assert "loaded from disk" not in first[2]
         for later in (second, third):
@@ -228,7 +228,7 @@ def test_settings_of_this_run_are_part_of_the_key():
 )
 def test_other_programs_have_other_keys(one, other):
     made = [program_of(one()), program_of(one()), program_of(other())]
-    debug.clear_cache()  # what was remembered of the programs is not what makes their keys equal
+    debug.clear_cache()  # the keys must be equal without the cached programs
     keys = [digest(p) for p in (*made, program_of(one()))]
     assert keys[0] == keys[1] == keys[3] != keys[2]
 
@@ -459,7 +459,7 @@ def test_the_size_is_bounded(place, monkeypatch):
     (place / "left.part").write_bytes(bytes(100))
     os.utime(place / "left.part", (0, 0))
     (place / "fresh.part").write_bytes(b"")
-    (place / "notes.txt").write_bytes(bytes(5000))  # somebody's own
+    (place / "notes.txt").write_bytes(bytes(5000))  # a file of the user's
     folder.write("10", bytes(100))
     left = {e.name for e in place.iterdir()}
     assert left == {"0.xla", *[f"{k}.xla" for k in range(3, 11)], "notes.txt", "fresh.part"}

@@ -96,7 +96,7 @@ def test_divmod_by_zero(both: Callable[..., Any], dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_on_a_gpu_it_is_exact_too(dtype: str) -> None:
-    """XLA has no rounded quotient there. What the CPU makes of the same code is right to the last digit."""
+    """Assert exact quotients on a GPU, for which XLA has no rounded division. The CPU runs the same code exactly."""
     from mxcompat._ops.elementwise.quotient import quotient
 
     x = np.ldexp(RNG.uniform(1, 2, 4096), RNG.integers(-90, 30, 4096)).astype(np.float32)

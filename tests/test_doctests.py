@@ -1,4 +1,4 @@
-"""Every example in a docstring of the package runs, and prints what it says it prints; on real MLX too."""
+"""Run every example of the package's docstrings, and compare its output, on mxcompat and on real MLX."""
 
 import doctest
 import importlib
@@ -21,7 +21,7 @@ THE_DROP_IN = "mxcompat._dropin"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 LEFT_OUT = ("mxcompat._children", "mxcompat._graph", "mxcompat.__main__")
-"""What users see is built on the graph; the examples there show how it is added to, and adding twice is an error."""
+"""Modules whose examples do not run on real MLX: they show how users extend the graph, and may only run once."""
 
 SAME_AS_MLX = tuple(f"mxcompat.{part}" for part in ("_array", "_io", "_ops", "_transforms", "nn", "optimizers"))
 
@@ -33,7 +33,7 @@ MODULES = sorted(
 
 
 def members(module):
-    """What a module defines, and the functions that it had made elsewhere: those are among what it exports."""
+    """Yield the members that a module defines, and the exported functions that it had created in another module."""
     for name, thing in vars(module).items():
         if getattr(thing, "__module__", None) == module.__name__:
             yield name, thing
@@ -105,7 +105,7 @@ def test_examples_on_real_mlx(name):
 
 
 def test_examples_have_one_form():
-    """`>>>` and what comes out, wherever a docstring has a section called Example."""
+    """Assert that every section named Example holds `>>>` lines and their output."""
     wrong = []
     for name in MODULES:
         for label, thing in members(importlib.import_module(name)):

@@ -1,4 +1,4 @@
-"""The drop-in and the command line: programs written for MLX find mxcompat. Each case is a process of its own."""
+"""The drop-in and the command line: programs written for MLX import mxcompat. Each case is a process of its own."""
 
 import ast
 import os
@@ -30,7 +30,7 @@ def code(text):
 
 @pytest.fixture
 def program(tmp_path):
-    """Writes a program into a folder of its own."""
+    """Return a function that writes a program into a folder of its own."""
 
     def write(text, name="program.py"):
         path = tmp_path / name
@@ -61,7 +61,8 @@ def test_every_way_to_import_gives_the_same_modules():
 
 
 def test_what_is_public_says_that_it_is_of_mlx(program):
-    """As programs ask: `type(x).__module__ == "mlx.core"`, `xp.__name__ == "mlx.core"`."""
+    """Assert that public objects name MLX's modules: `type(x).__module__ == "mlx.core"`, `xp.__name__ ==
+    "mlx.core"`."""
     path = program("""
         import mlx.core as mx, mlx.nn as nn, mlx.optimizers as optim, mlx.utils
         linear = nn.Linear(2, 2)
@@ -144,7 +145,7 @@ def test_every_submodule():
 
 
 def test_what_a_package_imports_is_in_sys_modules():
-    """As in real MLX: `import mlx.core, mlx.nn` is enough for a look-up of `mlx.core.fast` or `mlx.nn.losses`."""
+    """Assert that an import loads the subpackages that real MLX loads: `mlx.core.fast`, `mlx.nn.losses`."""
     show = """
         import sys, mlx.core, mlx.nn, mlx.optimizers, mlx.utils
         print(sorted(name for name in sys.modules if name.startswith("mlx.") and "._" not in name))
@@ -397,7 +398,8 @@ def test_info():
 
 
 def test_processes_with_an_environment_of_their_own(program):
-    """The program's settings count, and `mlx` is mxcompat all the same, in what these processes start, too."""
+    """Assert that child processes see the program's environment, and that their `mlx` is mxcompat, in grandchildren
+    too."""
     path = program(
         """
         import asyncio, os, subprocess, sys
@@ -435,7 +437,7 @@ def test_processes_with_an_environment_of_their_own(program):
 
 
 def test_a_child_without_site_packages_finds_no_mlx(tmp_path):
-    """As with real MLX, which lies there."""
+    """Assert that a child without site-packages finds no `mlx`, as real MLX lies there."""
     path = tmp_path / "program.py"
     path.write_text(
         "import subprocess, sys\n"

@@ -81,7 +81,7 @@ def test_order_counts_every_axis_of_a_diagonal() -> None:
     ["ij;jk->ik", "i1", "->i,j", "i......", ";......", "...1...", "i...j...,j", "i,j;", ",->,", "i,...->-"],
 )
 def test_the_first_mistake_is_named(expression: str) -> None:
-    """How many terms there are, then each from the left."""
+    """Assert that the first mistake is named: the number of terms first, then each term from the left."""
     for count in (1, 2):
         check(lambda mx, count=count: mx.einsum(expression, *[mx.ones((2, 2))] * count))
         check(lambda mx, count=count: mx.einsum_path(expression, *[mx.ones((2, 2))] * count))

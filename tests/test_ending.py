@@ -1,4 +1,4 @@
-"""The end of a process whose program is done: as Python's own, but without the wait for what is being compiled."""
+"""The exit of a finished program: as Python's own, but without waiting for background compiles."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_output_that_cannot_be_written():
 
 
 def test_who_has_called_it_goes_on(tmp_path):
-    """A profiler, say. The process waits for what is in the background then."""
+    """Assert that a caller such as a profiler continues. The process then waits for background jobs."""
     program = "background.submit(lambda: print('waited for'))"
     profiled = ["-m", "cProfile", "-o", str(tmp_path / "profile")]
     start = "from mxcompat._graph.run import background\n"

@@ -823,12 +823,12 @@ def known_primitives():
 
 @pytest.mark.parametrize("fn", TRANSFORMED.values(), ids=TRANSFORMED.keys())
 def test_a_callback_is_told_what_a_derivative_consists_of(fn, known_primitives):
-    """Not always of what it consists of in MLX, but of MLX's primitives."""
+    """Assert that a derivative is reported as known MLX primitives, although MLX may use others."""
     assert primitives(ours, fn) <= known_primitives | primitives(real, fn)
 
 
 def parts(data):
-    """Every place in nested lists and dicts: what holds it, and where."""
+    """Yield every container in nested lists and dicts, with each of its keys."""
     for key, value in data.items() if isinstance(data, dict) else enumerate(data):
         yield data, key
         if isinstance(value, (dict, list)):
@@ -843,7 +843,7 @@ OTHERS = {
 
 
 def damaged(kind, seed):
-    """What becomes of a function of whose file one part was changed."""
+    """Return the outcome of importing and calling a function after one part of its file was changed."""
     draw = random.Random(seed)
 
     def change(graph):
@@ -880,7 +880,8 @@ def damaged(kind, seed):
 
 @pytest.mark.parametrize("kind", ["layers", "transforms", "movement"])
 def test_a_damaged_file_is_refused_at_import(kind):
-    """Or works, but for a few whose parameters only the host's rules refuse: with an error of MLX's kinds."""
+    """Assert that a damaged file is refused at import or works. A few parameters are only refused by host rules, in
+    MLX's way."""
     found = Counter(damaged(kind, seed) for seed in range(60))
     assert found["refused"] > 30
     assert found["works"] > 1

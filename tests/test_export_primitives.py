@@ -1,5 +1,6 @@
-"""What the callback of `export_function` is told of every op, and what `export_to_dot` draws: real MLX's primitives,
-but for what is listed here with a reason.
+"""Compare the primitives that `export_function`'s callback and `export_to_dot` report with real MLX's.
+
+Each exception is listed here with a reason.
 """
 
 import io
@@ -187,7 +188,7 @@ ALLOWED = {line.strip() for lines in KNOWN.values() for line in lines.splitlines
 MADE_OF_NOTHING = re.compile(
     r"\[?mx\.(random|linspace|eye|identity|tri|fft\.r?fftfreq|bartlett|blackman|hamming|hanning)\b"
 )
-"""Where a function is exported for any shape: what depends on no argument is told as if made before."""
+"""Calls without array arguments: in a shapeless export, their results are reported as constants."""
 FOR_ONE_SHAPE = re.compile(
     r"mx\.((ones|zeros|full)_like|imag|diag|diagonal|trace|linalg\.cross|fast\.(cross_entropy|rope))\b"
     r"|x\.(diag|diagonal|imag)\b|mx\.einsum\('(ii->i|bij,bjk,bk->bi)'"
@@ -252,7 +253,7 @@ def told_for_any_shape(mx, case, dtype):
 
 
 def argument(mx, a):
-    """As both sides write it."""
+    """Return an argument in a form that is equal for both libraries."""
     if isinstance(a, mx.Dtype):
         return str(a).rpartition(".")[2]
     return float(f"{a:.6g}") if isinstance(a, float) else a

@@ -18,9 +18,9 @@ LABELS = np.array([[0, 1, 2], [3, 0, -1]])
 Q, K, V = draw(2, 4, 3, 8), draw(2, 2, 5, 8), draw(2, 2, 5, 6)
 DTYPES = ["bool_", "int32", "float16", "bfloat16", "float32", "float64", "complex64"]
 IN_SINGLE = 2e-5
-"""Of float64 results: real MLX computes them in float32."""
+"""Tolerance for float64 results, which real MLX computes in float32."""
 NARROW = {"float16": 4e-3, "bfloat16": 3e-2}
-"""Of halves: real MLX computes some of the steps in them."""
+"""Tolerance for half precision, in which real MLX computes some of the steps."""
 
 
 def of(mx, dtype, *arrays):
@@ -444,7 +444,8 @@ OFFSET_OPTIONS = [{}, {"scale": 0.5}, {"base": None, "freqs": [1.0, 50.0]}]
     thinned(4, OFFSET_OPTIONS, [False, True], [3, [3], [3, 100]], OFFSET_DTYPES),
 )
 def test_derivatives_with_respect_to_the_offset(options, traditional, offset, dtype):
-    """As of other integers: the offset becomes a float, which has a derivative."""
+    """Compare derivatives with respect to the offset. It becomes a float, as other integers do, and so has a
+    derivative."""
 
     def derived(mx, x):
         given = {**ROPE, **options, "traditional": traditional}
@@ -467,7 +468,7 @@ def test_derivatives_with_respect_to_the_offset(options, traditional, offset, dt
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_the_derivative_of_a_far_offset_is_at_the_offset(dtype):
-    """Which a half cannot hold."""
+    """Assert that the derivative is taken at the exact offset, which half precision cannot represent."""
 
     def derived(mx, x):
         x = x.astype(getattr(mx, dtype))

@@ -1,4 +1,4 @@
-"""What `export_to_dot` draws of compiled functions: the primitives that MLX fuses, under MLX's names."""
+"""Compare `export_to_dot` for compiled functions: the primitives that MLX fuses, under MLX's names."""
 
 import functools
 import io

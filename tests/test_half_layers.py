@@ -23,7 +23,7 @@ def one_precision(build: str) -> bool:
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize(("build", "given"), [layer for layer in LAYERS if one_precision(layer[0])])
 def test_layer(build: str, given: str, dtype: str) -> None:
-    """The output in training and in evaluation, the gradients, and what the layer keeps."""
+    """Compare a layer's output in training and evaluation, its gradients, and its state."""
 
     def run(mx, lib, x):
         kind = getattr(mx, dtype)

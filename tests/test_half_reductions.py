@@ -119,7 +119,7 @@ def test_error(name: str, dtype: str, tier: Any) -> None:
             theirs = value(real, real_nn, reduction, bits, dtype)
             with tier():
                 got = value(ours, our_nn, reduction, bits, dtype)
-            # what is near the mean is a difference of float32 numbers
+            # values near the mean are differences of float32 numbers
             lost = 2.0**-22 * np.abs(want).max() if name == "layer_norm" else 0.0
             ulp = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(want), float(info.smallest_normal)))) - info.nmant)
             allowed = np.fmax(0.51 * ulp + lost, np.where(np.isfinite(theirs), np.abs(theirs - want), 0))

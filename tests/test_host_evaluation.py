@@ -71,7 +71,7 @@ def test_every_op_runs_in_numpy_but_these():
 
 @pytest.mark.parametrize(("name", "dtype"), thinned(3, MOVES, DTYPES))
 def test_what_numpy_does(name, dtype, monkeypatch):
-    """The same bits as XLA's, which are real MLX's, and no compile."""
+    """Assert that NumPy gives the bits of XLA and real MLX, without a compile."""
     x = data(mx, dtype)
     mx.eval(x)
     clear_cache()
@@ -127,7 +127,7 @@ WRITES = {
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("evaluated", [True, False])
 def test_what_is_written_over(name, evaluated, plans):
-    """An array that nobody else sees is written over: one copy, the first, is all that is made."""
+    """Assert that an array with no other reference is updated in place: only the first update makes a copy."""
     found = []
     for library in (mx, real):
         x = library.zeros((256, 256))
@@ -193,7 +193,7 @@ def test_what_xla_is_no_faster_at(function, is_quick):
 
 
 def test_a_list_that_grows():
-    """As in generation with logits processors: the program is the same but for the list."""
+    """Evaluate with a growing list, as generation with logits processors does: only the list changes in the program."""
     table = mx.random.normal((50, 8))
     tokens = mx.array([1, 2, 3, 4])
     counts = []

@@ -1,4 +1,4 @@
-"""What holds of real numbers alone is not made use of: what overflows on the way, or is NaN, stays so."""
+"""Identities of real numbers are not applied to floats: overflow and NaN on the way persist."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NOT_NUMBERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", NOT_NUMBERS)
 def test_exponentials_of_what_is_written_as_nan(name: str) -> None:
-    """XLA's was whatever was in memory."""
+    """Assert that the exponential of NaN is NaN. XLA's result was uninitialized memory."""
     found = _compiled(lambda x: jnp.exp(NOT_NUMBERS[name](x)), np.ones((4096,), np.float32))
     assert np.isnan(found).all()
 
@@ -104,7 +104,7 @@ def _compiled(f: Callable[..., Any], *inputs: Any) -> Any:
 
 
 def test_functions_that_give_back_what_they_are_given() -> None:
-    """The condition over an empty array is one, called with what it gave."""
+    """Evaluate nested conditions over an empty array: the outer condition is called with the inner one's result."""
     found = mx.zeros((0,))
     with ext.debug.host_disabled():
         y = mx.log(mx.where(found > 0, mx.where(found > 1, found, 1), 2))

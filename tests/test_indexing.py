@@ -1128,7 +1128,7 @@ HALF_UPDATES = {
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", HALF_UPDATES)
 def test_half_precision_is_rounded_after_each_update(name, dtype):
-    """A sum that is too large for what is added stays what it is."""
+    """Assert that a sum too large for its addend keeps its value."""
     rows = np.arange(5000, dtype=np.int32) % 4 % 3
 
     def updated(mx, rows):

@@ -118,7 +118,7 @@ def test_a_derivative_within_another_that_captures_an_integer() -> None:
 
 
 def test_values_are_those_of_the_integers() -> None:
-    """Where a float could not hold them: a hash, as procedural noise uses it."""
+    """Compare integers too large for floats: a hash, as in procedural noise."""
 
     def noise(mx, x):
         n = (x * 1000).astype(mx.int64)

@@ -1,4 +1,4 @@
-"""Files: what is written here real MLX reads and the reverse, and what a broken or hostile file does."""
+"""Files: each library reads the other's files, and broken or hostile files are refused."""
 
 import io
 import json
@@ -772,7 +772,7 @@ def test_gguf_metadata_that_are_none(tmp_path):
 
 
 def written(folder, mx, save):
-    """What files a function leaves in a folder, byte by byte."""
+    """Return the files that a function writes into a folder, as bytes."""
     folder = folder / ("real" if mx is real else "ours")
     folder.mkdir()
     save(mx, folder)

@@ -1,5 +1,7 @@
-"""Random programs of views, elementwise ops and writes, of which arrays are dropped at any time, beside NumPy: memory
-is taken only from what nobody can reach, and nothing will read."""
+"""Random programs of views, elementwise ops and writes, which drop arrays at any time, compared with NumPy.
+
+Memory may only be reused if it is unreachable and has no pending reader.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,7 @@ def run(seed: int, path: Path) -> None:
 
 @pytest.mark.parametrize("seeds", [range(2000), pytest.param(range(2000, 20_000), marks=pytest.mark.exhaustive)])
 def test_what_is_read_later_is_not_written_over(seeds: range, monkeypatch, tmp_path) -> None:
-    """As if all arrays were large, and every second program heavy."""
+    """Treat all arrays as large, and every second program as heavy."""
     monkeypatch.setattr(policy, "DONATED_BYTES", 1)
     monkeypatch.setattr(policy, "REUSED_BYTES", 0)
     for seed in seeds:

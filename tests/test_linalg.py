@@ -233,7 +233,7 @@ def test_singular_matrices():
 @pytest.mark.parametrize("in_numpy", [True, False])
 @pytest.mark.parametrize("place", [(0, 0), (1, 1), (2, 0), (0, 2)])
 def test_a_nan_is_not_lost(monkeypatch, place, in_numpy):
-    """OpenBLAS divides by no pivot that is one: what it left looked like a solution."""
+    """Assert that NaN persists. OpenBLAS does not divide by a NaN pivot, and its output looked like a solution."""
     monkeypatch.setattr(policy, "HOST", in_numpy)
     a, b = BATCH.copy(), BATCH[0, :, :2]
     a[0][place] = np.nan
@@ -294,7 +294,7 @@ def test_derivatives(case):
 
     def function(x):
         out = SMOOTH[case](mx.linalg, x)
-        if full:  # the vectors beyond the rank are any basis: what they span is what has a derivative
+        if full:  # vectors beyond the rank are an arbitrary basis; only their span has a derivative
             u, s, vt = out
             wide, k = (vt.T, u) if vt.shape[0] > u.shape[0] else (u, vt.T)
             out = (s, k, wide[:, :2], wide[:, 2:] @ wide[:, 2:].T)
@@ -353,7 +353,7 @@ def test_derivatives_of_complex_and_symmetric(name):
 
 
 def test_equal_eigenvalues_have_a_gradient():
-    """Of a function that does not tell them apart."""
+    """Assert a finite gradient at equal eigenvalues, for a function that does not distinguish them."""
     mx = ours
 
     def root(a):

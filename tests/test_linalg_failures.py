@@ -1,4 +1,4 @@
-"""What linear algebra refuses once it sees the values: MLX's errors, whatever computes it."""
+"""Errors of linear algebra that depend on values: they are MLX's, whichever tier computes."""
 
 import pickle
 import subprocess
@@ -20,7 +20,7 @@ LU = r"\[Inverse::eval_cpu\] LU factorization failed with error code 2"
 
 @cache
 def real(path):
-    """What real MLX makes of each case."""
+    """Return real MLX's outcome of each case."""
     subprocess.run([sys.executable, "-m", "tests.failing_worker", path], check=True)
     return pickle.loads(path.read_bytes())
 
@@ -43,7 +43,8 @@ def test_as_real_mlx(case, wanted):
 
 
 def test_the_cases_are_both(wanted):
-    """What singular matrices of integers are is a matter of rounding, so this is said of some alone."""
+    """Assert that the cases include errors and results. Singular integer matrices depend on rounding, so only some
+    are named."""
     refused = {case for case, found in wanted.items() if isinstance(found, tuple)}
     assert {"inv: one to nine f", "solve: one to nine f", "tri_inv: zeros d", "vmap", "svd: (2, 2) F"} <= refused
     assert not refused & {"beside", "beside, in a state", "beside a gradient", "inv: nearly singular f", "inv: NaN"}
@@ -90,7 +91,7 @@ def _(primals, cotangent, output):
 @pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("name", BODIES)
 def test_bodies(name):
-    """Of loops and branches, and of functions with rules of their own."""
+    """Assert that failures within loops, branches and functions with custom rules are reported."""
     ours.eval(BODIES[name](ours.array(REGULAR)))
     with pytest.raises(RuntimeError, match="LU factorization failed with error code"):
         ours.eval(BODIES[name](ours.array(ONES)))

@@ -1,7 +1,7 @@
-"""What can be known of GPUs and TPUs without one.
+"""Tests of GPU and TPU support without such a device.
 
-Every op, under every transform, and the programs of the benchmarks lower for CUDA and TPU; and what the library does
-differently on an accelerator is done here on the CPU, and gives the same numbers.
+Every op, under every transform, and the programs of the benchmarks lower for CUDA and TPU. The library's choices for
+an accelerator run on the CPU, and give the same numbers.
 """
 
 import math
@@ -61,7 +61,8 @@ def cells(wanted):
 
 
 def lowered(found):
-    """The ops of the programs of these cells, which all lower; what raises before that, as it should, is left out."""
+    """Return the ops in the programs of these cells, after asserting that all lower. Cells that must raise are
+    skipped."""
     seen, failed, count = set(), [], 0
     for cell in found:
         case = worker._CASES[cell.case]
@@ -166,7 +167,8 @@ def large(*shape, seed=0):
 
 
 def evaluated(x):
-    """XLA's sums of what is repeated differ from run to run where its options are a GPU's: see `run.compile`."""
+    """Evaluate and return x. XLA's sums of repeated values vary from run to run with a GPU's options: see
+    `run.compile`."""
     mx.eval(x)
     return x
 
@@ -261,7 +263,7 @@ def trained(steps=10):
         optimizer.update(model, grads)
         mx.eval(loss, model.parameters(), optimizer.state)
         losses.append(loss.item())
-        mx.ext.debug.compiles()  # waits for what is compiled in the background
+        mx.ext.debug.compiles()  # waits for background compiles
     return losses
 
 

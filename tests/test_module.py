@@ -1,4 +1,4 @@
-"""``nn.Module``: walks, freezing, updates, weights, and what stays as it was after a mistake."""
+"""``nn.Module``: walks, freezing, updates, weights, and the module's state after an error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make(mx, nn):
 
 
 def shapes(tree):
-    """What a call returned, without values: modules as their descriptions, arrays as shape and dtype."""
+    """Return the result of a call without values: modules as their descriptions, arrays as shape and dtype."""
     if hasattr(tree, "shape"):
         return tuple(tree.shape), str(tree.dtype)
     if hasattr(tree, "named_modules"):
@@ -323,7 +323,7 @@ def test_failed_trace_leaves_a_module_alone() -> None:
             return str(error), model
 
     check_on(lambda mx, lib: run(mx, lib)[0])
-    assert run(ours, OURS)[1].layers[0].weight.tolist() == [[1.0, 1.0]]  # MLX leaves what the trace has put there
+    assert run(ours, OURS)[1].layers[0].weight.tolist() == [[1.0, 1.0]]  # MLX leaves the trace's placeholders
 
 
 def test_arrays_compare_by_side() -> None:

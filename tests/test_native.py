@@ -1,4 +1,4 @@
-"""What is written in C does what its twin in Python does, and keeps nothing alive."""
+"""The C extension behaves as its Python twins do, and keeps no object alive."""
 
 import _thread
 import gc
@@ -595,7 +595,7 @@ class _Sequence(list):
 
 
 class _Elsewhere(list):
-    """As `mx.random.state` is: what it holds is not in the list itself."""
+    """A list whose items are not in the list object itself, as in `mx.random.state`."""
 
     def __init__(self, held):
         self.held = held
@@ -732,7 +732,7 @@ def test_handles_are_exchanged():
 
 
 class _Vanishing(list):
-    """Leaves what it is in once it is walked."""
+    """A list that empties its parent when iterated."""
 
     def __iter__(self):
         self.parent.clear()

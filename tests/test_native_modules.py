@@ -1,4 +1,4 @@
-"""What is written in C of modules and optimizers does what its twin in Python does."""
+"""The C code for modules and optimizers behaves as its Python twins do."""
 
 import copy
 
@@ -96,7 +96,7 @@ def test_filters_of_a_subclass_are_asked():
 
 
 def _updates():
-    """A module, and what it is updated with: whether it is simple enough for C."""
+    """Yield a module, an update for it, and True if the update is simple enough for C."""
     a = _array
     yield nn.Linear(2, 1), {"weight": a(), "bias": a()}, True
     yield nn.Linear(2, 1), {}, True

@@ -1,4 +1,4 @@
-"""What each rank of a group of several holds and sends. One process is one rank here: communication is replaced."""
+"""The parameters and messages of each rank of a group. One process plays one rank, with mocked communication."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_average_gradients_sends_few_messages(monkeypatch, message: int) -> None
 
 
 def test_fully_sharded_module_gathers_forward_and_scatters_backward(monkeypatch) -> None:
-    """As if both ranks held the same slices."""
+    """Check a fully sharded module; the mock assumes equal slices on both ranks."""
     for mx in (real, ours):
         monkeypatch.setattr(mx.distributed, "all_gather", lambda x, *, group=None, mx=mx: mx.concatenate([x, x]))
         monkeypatch.setattr(mx.distributed, "sum_scatter", lambda x, *, group=None: x[:1] + x[1:])

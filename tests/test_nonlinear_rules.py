@@ -44,7 +44,7 @@ def normalizing(mx, reads, seen):
 
 
 def differentiated(mx, x, body, order, reads):
-    """The gradient, so many times over, and what the rule was asked about."""
+    """Return the gradient of the given order, and the requests that the rule received."""
     seen = []
     gradient = BODIES[body](mx, normalizing(mx, reads, seen))
     for _ in range(order):
@@ -75,7 +75,7 @@ def test_a_rule_that_calls_another():
 
 @pytest.mark.parametrize(("result", "inputs"), [(0, {0}), (1, {1}), (2, {2}), (3, {0, 1, 2})])
 def test_what_a_result_depends_on(result, inputs):
-    """Of a value and gradients in one node."""
+    """Check the dependencies of a node that gives a value and gradients."""
     x = [ours.array(k)._node for k in (1.0, 2.0, 3.0)]
     with Capture(x) as capture:
         a, b, c = capture.placeholders

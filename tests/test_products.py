@@ -64,7 +64,7 @@ def test_which_products(f, g, x, transposed):
 
 
 def test_what_xla_makes_of_them():
-    """Once it leaves these to the library by itself, the pass is not needed."""
+    """Count the library calls of XLA's own choice. When XLA makes them without the pass, the pass can go."""
     options = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
     found = []
     for change in (lambda module: None, transpose_first):

@@ -1,4 +1,4 @@
-"""Result dtypes: arrays with arrays, with Python numbers, and with what comes from NumPy."""
+"""Result dtypes: arrays with arrays, with Python numbers, and with NumPy's values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantization: the packing of real MLX, bit for bit, and products with what is packed."""
+"""Quantization: real MLX's packing, bit for bit, and products with packed matrices."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_mixed_dtypes(scales: str, biases: str) -> None:
 
 
 def test_weights_cross_over() -> None:
-    """What real MLX packed, mxcompat unpacks, and the reverse."""
+    """Assert that each library unpacks the matrices that the other packed."""
     for mode in MODES:
         q = real.quantize(real.array(SMALL), mode=mode)
         mine = ours.quantize(ours.array(SMALL), mode=mode)
@@ -154,7 +154,7 @@ def test_weights_cross_over() -> None:
         np.testing.assert_array_equal(np.array(real.dequantize(*back, mode=mode, dtype=real.float32)), want)
 
 
-# Not float64: real MLX reads its bytes as float32.
+# Without float64: real MLX reads its bytes as float32.
 FP8 = [0, -0.0, 1, -1, 0.3, 448, 449, 464, 465, 1e9, -1e9, 2**-6, 2**-7, 2**-9, 2**-10, 3 * 2**-11, 1e-30, 17, 18, 19]
 FP8 += [np.nan, np.inf, -np.inf, 0.0155, 0.0157, 1.0625, 1.1875, -1.0625, -1.1875]
 
@@ -287,7 +287,7 @@ def test_qqmm(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_qqmm_in_general(mode: str) -> None:
-    """What real MLX has not on the CPU: more rows than one, and weights that are quantized on the fly."""
+    """Test cases that real MLX lacks on the CPU: several rows, and weights quantized at the call."""
     x, w = ours.array(X), ours.array(SMALL)
 
     def rounded(a: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What quantization and products with quantized matrices refuse, with the words of real MLX."""
+"""Errors of quantization and of products with quantized matrices, with real MLX's messages."""
 
 from __future__ import annotations
 

@@ -345,7 +345,7 @@ def test_state_can_be_put_back() -> None:
 
 
 def test_kept_states_and_draws_in_any_order() -> None:
-    """Pending draws share one loop that grows; what was taken from it before must keep its value."""
+    """Keep states and draws. Pending draws share one growing loop, and results taken earlier must keep their values."""
 
     def use(mx: Any) -> list[Any]:
         mx.random.seed(9)
@@ -536,7 +536,8 @@ def test_gradients_where_there_is_no_width_as_xla_does_it() -> None:
 
 
 def test_gradient_of_multivariate_normal() -> None:
-    """Real MLX has none with respect to the covariance; differences say what it is, also at equal eigenvalues."""
+    """Compare the gradient by the covariance with finite differences, as real MLX has none; also at equal
+    eigenvalues."""
     direction = np.array([[0.3, 0.2], [0.2, -0.4]], np.float32)
 
     def draw(t: Any) -> Any:

@@ -37,7 +37,8 @@ def test_many_random_programs(block: int) -> None:
 
 
 def check_writes(seed: int) -> None:
-    """Where real MLX raises there is nothing to compare: it has no rule, or an array has left the transform."""
+    """Compare the outcomes of a program with writes. Errors of real MLX are skipped: a missing rule, or an escaped
+    array."""
     program = lines(seed)
     for want, got in zip(outcomes(real, program), outcomes(ours, program), strict=True):
         if not isinstance(want, Exception):
@@ -58,7 +59,7 @@ def test_many_programs_that_write(seed: int) -> None:
 
 
 def test_a_program_is_its_own_reproduction() -> None:
-    """The same seed gives the same text, and the text runs by itself."""
+    """Assert that the same seed gives the same text, which runs on its own."""
     program = make(3)
     assert str(program) == str(make(3))
     names = {"mx": ours}

@@ -59,7 +59,7 @@ ROADS = {
 
 
 def scope(mx):
-    """What the functions work on, of the same values on both sides."""
+    """Return the operands of the functions, with the same values on both sides."""
     fill = lambda *shape: mx.cos(mx.arange(int(np.prod(shape)), dtype=mx.float32)).reshape(shape)  # noqa: E731
     w = fill(3, 32, 64)
     return {
@@ -132,7 +132,7 @@ mx.block_masked_mm(a, b, 32, m, s, s)
 
 
 def masked(function, road):
-    """The derivative with respect to what the masks are made of."""
+    """Return a derivative with respect to the source of the masks."""
 
     def derived(mx):
         a = mx.cos(mx.arange(64.0 * 64)).reshape(64, 64)

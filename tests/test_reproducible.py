@@ -61,7 +61,7 @@ def test_what_a_step_has_been_through_does_not_show(program: str, monkeypatch: p
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
     other = repeated(program, 3)
-    compiles()  # waits for what is being compiled
+    compiles()  # waits for background compiles
     other += repeated(program, 2)
     assert len({*other, first}) > 1, "this program has the same bits anyway"
     with ext.reproducible():
@@ -145,7 +145,8 @@ def test_the_switch_and_the_context() -> None:
 
 
 def test_an_optimizer_forgets_its_past() -> None:
-    """Of many settings an optimizer compiles the first ones only; here that must not decide anything."""
+    """Assert that results do not depend on an optimizer's history: of many settings, only the first ones are
+    compiled."""
     start = np.linspace(-1, 1, 200, dtype=np.float32)
 
     def update(optimizer):

@@ -98,7 +98,7 @@ WAYS = (tangent, gradient_of_gradient, tangent_of_gradient, gradient_of_tangent)
 
 
 NO_RULE = "mplemented|NYI|with respect to indices"
-"""What MLX says where it has none: forward through a scatter, say, or back through the tangent of a maximum."""
+"""MLX's messages for a missing rule, such as forward through a scatter, or back through the tangent of a maximum."""
 
 
 def by_mlx(way, step):
@@ -128,7 +128,7 @@ def test_second_derivatives(name):
 
 @pytest.mark.parametrize("name", ["cumprod", "cross", "logcumsumexp", "prod"])
 def test_a_long_chain(name):
-    """What grew with each step more: 21 of `logcumsumexp` took XLA 46 s."""
+    """Assert that the work per step of a long chain is constant. (21 steps of `logcumsumexp` once took XLA 46 s.)"""
     before = events.stats.compiles
 
     def function(x):
@@ -142,7 +142,7 @@ def test_a_long_chain(name):
 
 
 def test_a_matrix_of_second_derivatives_is_symmetric():
-    """That of `cholesky` was not, when XLA computed it."""
+    """Assert that a Hessian is symmetric. XLA's derivative of `cholesky` was not."""
     matrix = ours.array(X @ X.T + np.eye(4, dtype=np.float32))
     weights = ours.array(OTHER)
 
@@ -213,7 +213,7 @@ def test_of_extremes_of_complex_numbers(f):
 
 
 def test_of_a_compiled_function_that_has_state():
-    """Its node is one of the outputs of what is differentiated, with several results of its own."""
+    """Differentiate a compiled function with state twice. Its node has several results, and is an output itself."""
 
     def second(mx):
         state = [mx.array(1.0)]

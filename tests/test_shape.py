@@ -568,7 +568,7 @@ shapes = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple)
 
 @given(shapes, st.data())
 def test_inferred_shapes(shape: tuple[int, ...], data: st.DataObject) -> None:
-    """Of any array: what is promised without computing is what real MLX promises."""
+    """Compare the shapes inferred without computation, for arbitrary arrays."""
     axis = st.integers(-len(shape) - 1, len(shape))
     i, j, k = (data.draw(axis) for _ in range(3))
     axes = data.draw(st.permutations(range(len(shape))))

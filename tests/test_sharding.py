@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def run(*commands, devices=8):
-    """What these commands of Python's print, all of them run at the same time."""
+    """Run these Python commands concurrently, and return their outputs."""
     with ExitStack() as stack:
         started = [stack.enter_context(_process(*command, devices=devices)) for command in commands]
         outs = [process.communicate(timeout=900)[0] for process in started]
@@ -73,7 +73,7 @@ def test_the_example(tmp_path):
 
 
 def test_a_training_step_for_256_devices():
-    """What docs/scaling.md says of it: the collectives of each layout, how many devices they are among, their bytes."""
+    """Check the claims of docs/scaling.md: the collectives of each layout, their numbers of devices, their bytes."""
     (out,) = run(("tests/sharding_pod.py",), devices=256)
     found = json.loads(out)
     size, loss = found["parameters"], 4
@@ -93,7 +93,7 @@ def test_a_training_step_for_256_devices():
 
 
 class Text:
-    """What stands for an executable: its text."""
+    """Stand-in for an executable: its text."""
 
     def __init__(self, *lines):
         self.lines = lines

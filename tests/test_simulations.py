@@ -1,7 +1,7 @@
-"""Programs that steer by their own numbers: simulations, samplers, control. They do here what they do on real MLX.
+"""Programs that branch on their own numbers: simulations, samplers, control. They are compared with real MLX.
 
-Unlike a training loop, such a program reads values between the steps, changes arrays in place, and decides by what it
-read what to build next.
+Unlike a training loop, such a program reads values between the steps, changes arrays in place, and branches on the
+values read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is too large: refused when it is built or before it is computed, with every array as it was."""
+"""Arrays that are too large: refused when built or before evaluation, with every array unchanged."""
 
 import numpy as np
 import pytest

@@ -178,14 +178,14 @@ QUOTIENTS = {
 @pytest.mark.parametrize("tier", ["NumPy", "XLA"])
 @pytest.mark.parametrize("name", QUOTIENTS)
 def test_complex_quotients(name: str, tier: str) -> None:
-    """Infinite where what is divided is, and zero where the divisor is infinite, as C has it."""
+    """Compare complex quotients: infinite if the dividend is, and zero if the divisor is infinite, as in C."""
     with nullcontext() if tier == "NumPy" else host_disabled():
         same(run(ours, QUOTIENTS[name], (PLANE,)), run(real, QUOTIENTS[name], (PLANE,)))
 
 
 @pytest.mark.parametrize("exponent", [-1, -2, -3, -0.5, 10, 0.5])
 def test_complex_powers_in_numpy(exponent: float) -> None:
-    """What overflows on the way is not NaN."""
+    """Assert that overflow within a complex power does not give NaN."""
 
     def raised(mx: Any, z: Any) -> Any:
         return z**exponent
@@ -214,7 +214,7 @@ def test_the_tangent_of_expm1_is_an_exponential(dtype):
 
 @pytest.mark.usefixtures("tier")
 def test_signs_of_zero() -> None:
-    """Those of what is no number, and of the zeros, which 1 divided by them tells."""
+    """Compare the signs of NaN and of zero, which the reciprocal shows."""
 
     def inverses(mx: Any, x: Any) -> Any:
         slope = mx.grad(lambda x: mx.abs(x).sum())(x)

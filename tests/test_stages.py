@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 
 
 def reductions(f, *inputs):
-    """How many there are then, of the first."""
+    """Return the number of reductions after the pass."""
     module = jax.jit(f).lower(*inputs).compiler_ir("stablehlo")
     reduce_in_stages(module)
     return str(module).count("stablehlo.reduce")

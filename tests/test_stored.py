@@ -25,7 +25,7 @@ AFFINE = [Scheme("affine", group, bits) for bits in (1, 2, 3, 4, 5, 6, 8) for gr
 SCHEMES = [*AFFINE, Scheme("mxfp4", 32, 4), Scheme("mxfp8", 32, 8), Scheme("nvfp4", 16, 4)]
 DTYPES = {"float32": np.dtype(np.float32), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float16": np.dtype(np.float16)}
 STEP = {"float32": 2.0**-23, "bfloat16": 2.0**-8, "float16": 2.0**-11}
-"""How much a rounding may change a number, of which float32 adds up many."""
+"""Tolerance for numbers that float32 sums, with many roundings."""
 
 ROWS = (1, 2, 3, 5, 8, 16, 17, 64)
 INSTRUCTIONS = ("avx512", "avx2", "plain")

@@ -21,7 +21,7 @@ from tests.sweep.worker import Finding, all_cells, sweep
 
 QUICK = 400
 MOST = 1.0
-"""How many percent of the cells may differ, derivatives with respect to integers left aside."""
+"""Limit for the percentage of cells that differ, without derivatives with respect to integers."""
 
 
 def all_cases() -> list[Case]:
@@ -76,7 +76,7 @@ def test_all_cells_and_the_page() -> None:
 
 
 def test_what_is_seen_by_chance_is_on_the_page() -> None:
-    """So that it is left out of a comparison with what is there."""
+    """Assert that the page lists every cause that appears by chance. Comparisons of the page's causes omit these."""
     assert {cause.reason for cause in CAUSES if cause.by_chance} <= mentions(PAGE.read_text()).keys()
 
 

@@ -13,7 +13,7 @@ X = np.array([[0.25, 0.5, 1.5], [2.0, 0.75, 1.25]], np.float32)
 T = np.array([[1, 2, 3], [4, 5, 6.5]], np.float32)
 FLOATS = ["bfloat16", "float16", "float32"]
 TANGENTS = [*FLOATS, "complex64", "float64", "int32", "bool_"]
-HALF = 3e-2  # sums of a few products, which real MLX rounds to half precision one by one
+HALF = 3e-2  # sums of a few products, each of which real MLX rounds to half precision
 
 
 def pushed(mx, f, x, t, dtype, tangent):

@@ -212,7 +212,7 @@ def test_types_of_trees_are_kept_where_mlx_keeps_them(through, kind):
 
 
 def nested(leaf, levels, kind):
-    """A leaf in so many lists, tuples or dicts, one in the other."""
+    """Return a leaf within `levels` nested lists, tuples or dicts."""
     for _ in range(levels):
         leaf = [leaf] if kind is list else (leaf,) if kind is tuple else {"a": leaf}
     return leaf

@@ -1,4 +1,4 @@
-"""What type checkers see: the stub of `array` says what the class has, `__all__` what the modules have."""
+"""The types for type checkers: the stub of `array` agrees with the class, and `__all__` with the modules."""
 
 import importlib
 import inspect
@@ -13,7 +13,7 @@ import mxcompat as mx
 
 STUB = Path(mx.__file__).parent / "_array" / "array.pyi"
 NOT_WRITTEN = {"__annotations__", "__doc__", "__module__", "__slots__", "__weakref__", "__dict__", "_node"}
-NOT_WRITTEN |= {"_computed", "_memory"}  # what the base calls, which has the two of buffers
+NOT_WRITTEN |= {"_computed", "_memory"}  # the base class of C calls the first; the second is its buffer
 OF_THE_BASE = {"__buffer__", "__release_buffer__"}
 NOT_WRITTEN |= {"__firstlineno__", "__static_attributes__"}  # of every class, from Python 3.13 on
 MODULES = {name for name, value in vars(mx.core).items() if isinstance(value, ModuleType)}

@@ -14,7 +14,7 @@ WINDOWS = RNG.standard_normal((8, 14, 2, 14, 2, 3)).astype(np.float32)
 
 
 def left(f, x):
-    """How many reductions stay."""
+    """Return the number of remaining reductions."""
     module = jax.jit(f).lower(x).compiler_ir("stablehlo")
     unroll_reductions(module)
     module.operation.verify()

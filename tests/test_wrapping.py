@@ -51,7 +51,7 @@ def test_as_in_mlx(name: str, dtype: str) -> None:
 
 
 def test_middle_squares() -> None:
-    """A generator of random numbers, which goes on from what it got."""
+    """Compare a random generator whose next state is its last product."""
 
     def drawn(mx: Any, x: Any) -> Any:
         found = []

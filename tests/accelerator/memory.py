@@ -14,7 +14,7 @@ from tests.benchmarks import processes
 __all__ = ["run"]
 
 MOST = 1.2
-"""What mxcompat may take, as a multiple of what `jax.jit` takes."""
+"""Limit for mxcompat's memory, as a multiple of `jax.jit`'s."""
 
 _PEAK = """
 import sys
@@ -50,5 +50,5 @@ def run(dry: bool, output: Path) -> bool:
 
 def _peak(side: str) -> float:
     command = [sys.executable, "-c", _PEAK, side]
-    environment = os.environ | {"MXCOMPAT_HOST": "0"}  # all steps on the device: what is new would run in NumPy
+    environment = os.environ | {"MXCOMPAT_HOST": "0"}  # run all steps on the device, not in NumPy's tier
     return float(subprocess.check_output(command, cwd=processes.ROOT, env=environment, text=True).split()[-1])

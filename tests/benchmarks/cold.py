@@ -37,7 +37,7 @@ _CORES = {"mxcompat": "mxcompat.core", "MLX": "mlx.core"}
 
 
 class Run(NamedTuple):
-    """What one process of a side found: the seconds of each step, their results, and the memory it grew by in MB."""
+    """The measurements of one process: seconds and result of each step, and its growth of memory in MB."""
 
     seconds: list[float]
     results: list[list[float]]
@@ -72,13 +72,13 @@ class Cold:
 
     Args:
         steps: the work, given `mx`: steps, of which `count` are run, each timed.
-        read: what of a process's run the row shows, in `unit`.
-        of_mlx: what mxcompat may take at most, as a multiple of real MLX's time.
-        floor: what is fast enough in any case, in `unit`.
-        jax: the same steps in JAX by hand, where the row is beside them and not beside real MLX.
-        of_jax: as `of_mlx`, of their time.
-        most: what mxcompat may need at most, in `unit`; for a row of mxcompat alone.
-        tolerance: how far results may be apart: what 80 steps make of roundings differs more than what one makes.
+        read: the number that the row shows of a process's run, in `unit`.
+        of_mlx: limit for mxcompat, as a multiple of real MLX's time.
+        floor: value that is fast enough in any case, in `unit`.
+        jax: the same steps, hand-written in JAX, if the row is compared with them and not with real MLX.
+        of_jax: limit as a multiple of their time.
+        most: limit in `unit`, for a row of mxcompat alone.
+        tolerance: tolerance for results: rounding errors of 80 steps differ more than those of one.
     """
 
     name: str

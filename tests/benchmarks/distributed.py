@@ -1,7 +1,7 @@
-"""Two processes on this machine: what it takes to sum, to send, and to train in parallel.
+"""Two processes on this machine: the time to sum, to send, and to train in parallel.
 
-mxcompat's ranks are started by its launcher, and real MLX's, after them, as two of its backend ring: each side has the
-machine to itself. Neither has `jax.jit` beside it, as that has no such functions.
+mxcompat's ranks are started by its launcher and real MLX's, after them, as two of its ring backend, so each side has
+the machine alone. There is no column for `jax.jit`, which has no such functions.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _as_ring(line: list[str], folder: Path, environment: dict[str, str]) -> None
 
 
 def _steps(mx: Any, nn: Any, group: Any) -> dict[str, Callable[[], Any]]:
-    """What one step of each row does."""
+    """Return the step of each row, by name."""
     from . import gpt
 
     other = 1 - group.rank()

@@ -64,8 +64,10 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 def mlx_step(
     mx: Any, layers: int = LAYERS, average: Callable[[Any], Any] = lambda gradients: gradients
 ) -> Callable[[], float]:
-    """The step as an MLX user writes it, nothing compiled. Each call trains once and gives the loss. Where there are
-    others that do the same, `average` makes of the gradients those of all."""
+    """Return the step as an MLX user writes it, without compile. Each call trains once and returns the loss.
+
+    With several processes, `average` replaces the gradients by their mean over all of them.
+    """
 
     def layer_norm(p: Any, x: Any) -> Any:
         mean = mx.mean(x, axis=-1, keepdims=True)
@@ -118,7 +120,7 @@ def mlx_step(
 
 
 def jax_step(layers: int = LAYERS) -> Callable[[], float]:
-    """The same step by hand: one `jax.jit` around all of it."""
+    """Return the hand-written step: one `jax.jit` around all of it."""
     import jax
     import jax.numpy as jnp
 

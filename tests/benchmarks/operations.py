@@ -80,7 +80,7 @@ def quantized(rows: int) -> Callable[[Any], Step]:
 
 
 def quantized_jax(rows: int) -> Callable[[], Step]:
-    """The same: unpack, scale, multiply, which XLA fuses."""
+    """Return the hand-written product: unpack, scale and multiply, which XLA fuses."""
 
     def build() -> Step:
         import jax

@@ -1,4 +1,4 @@
-"""What only a process of its own can show: the memory of a training step, and the time of an import."""
+"""Measurements that need a process of their own: the memory of a training step, and the time of an import."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def run(code: str, *args: str) -> list[float]:
 
 
 def step_memory(sides: list[str], rounds: int) -> tuple[dict[str, float], dict[str, float]]:
-    """The peak resident memory of a process that trains the small GPT, once everything is compiled, in MB.
+    """Return the peak resident memory, in MB, of a process that trains the small GPT, after compilation.
 
     Returns:
-        All of it, by side, and what it is above the same process just after its imports.
+        The total by side, and its growth since the imports.
     """
     found: dict[str, list[list[float]]] = {side: [] for side in sides}
     for _ in range(rounds):

@@ -1,10 +1,10 @@
-"""Time single ops at the size that real models give them: the first call in a process, and a warm call.
+"""Time single ops at the sizes of real models: the first call in a process, and a warm call.
 
-Each side runs in a process of its own, because `mlx` is one library or the other there:
+Each side runs in a process of its own, because a process can import only one library as `mlx`:
 
     python -m tests.benchmarks.real_ops SIDE NAME     prints milliseconds: of the first call, of a warm one
 
-SIDE is `mxcompat`, `MLX` or `PyTorch`. PyTorch has a column for the convolutions, where it is installed.
+SIDE is `mxcompat`, `MLX` or `PyTorch`. PyTorch has a column for the convolutions, if it is installed.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def _table_line(row: Row) -> str:
 
 
 def _label(row: Row) -> str:
-    """Its name; what is indented in a terminal belongs to the row above."""
+    """Return the row's label; an indented row belongs to the row above."""
     return f"↳ {row.name.strip()}" if row.name.startswith(" ") else row.name
 
 

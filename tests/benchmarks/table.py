@@ -33,9 +33,10 @@ class Row:
         return self.ratios.get(side, self.values["mxcompat"] / self.values[side])
 
     def limit(self, side: str | None, most: float | None, floor: float | None = None) -> None:
-        """Note a target: at most `most`, in the row's unit, or times what a side took (if that side is there).
+        """Add a target: at most `most`, in the row's unit, or as a multiple of a side's value (if that side was
+        measured).
 
-        What takes `floor` or less, in the row's unit, has reached the target in any case.
+        A value of `floor` or less, in the row's unit, reaches the target in any case.
         """
         if most is None:
             return
@@ -48,7 +49,7 @@ class Row:
 
 
 def compared(values: dict[str, Sequence[float]]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-    """What mxcompat took divided by what each side took, round by round: the medians, and the quartiles."""
+    """Return the medians and quartiles of mxcompat's value divided by each side's, round by round."""
     medians, spread = {}, {}
     for side, theirs in values.items():
         ratios = [a / b for a, b in zip(values["mxcompat"], theirs, strict=True)]
@@ -100,5 +101,5 @@ class Table:
         path.write_text(json.dumps([dataclasses.asdict(row) for row in self.rows], indent=2) + "\n")
 
     def reached(self) -> bool:
-        """Whether no target was missed."""
+        """Return True if every target was reached."""
         return all(reached for row in self.rows for reached in row.targets.values())

@@ -29,7 +29,7 @@ def sibling(mx: Any, name: str) -> Any:
 
 
 Place = Callable[[Any, str], Any]
-"""Puts an array where it belongs: what are "parameters", and what is "data"."""
+"""A function that places an array on its devices, given its role: "parameters" or "data"."""
 
 
 def _here(x: Any, kind: str) -> Any:
@@ -63,7 +63,7 @@ def _mlx_step(
 def _jax_step(
     forward: Callable[[Any, Any], Any], parameters: Parameters, x: np.ndarray, y: np.ndarray, place: Place = _here
 ) -> Step:  # fmt: skip
-    """The same step by hand: one `jax.jit` around all of it."""
+    """Return the hand-written step: one `jax.jit` around all of it."""
     import jax
     import jax.numpy as jnp
 

@@ -44,7 +44,7 @@ def _normal(seed: int, *shape: int) -> np.ndarray:
 
 
 def reproducible(build: Callable[[Any], Step]) -> Callable[[Any], Step]:
-    """The same work, with the same bits in every run: what that costs. On real MLX it is so anyway."""
+    """Return the same work in reproducible mode, to measure its cost. Real MLX is always reproducible."""
 
     def made(mx: Any) -> Step:
         step = build(mx)

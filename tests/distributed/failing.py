@@ -1,4 +1,4 @@
-"""Programs of which one rank does what it should not, by name. They say what the ranks are told."""
+"""Programs in which one rank misbehaves, by name. They print the errors of the ranks."""
 
 import os
 import signal

@@ -97,7 +97,8 @@ class Network:
         self._ip(name, "link set lo up")
 
     def _names(self, name: str) -> str:
-        """What sets who is who on a host. It knows itself by a loopback address, as Debian's and Ubuntu's do."""
+        """Return a command that sets a host's name table. Its own name is a loopback address, as on Debian and
+        Ubuntu."""
         hosts = self._folder / f"hosts-{name}"
         addresses = {"localhost": "127.0.0.1", **self.addresses, name: "127.0.1.1"}
         lines = [f"{address} {other}" for other, address in addresses.items()]

@@ -1,4 +1,4 @@
-"""What goes wrong in a group says so, on every rank that is left, with the op, the ranks and the line."""
+"""Failures in a group are reported on every remaining rank, with the op, the ranks and the line."""
 
 from __future__ import annotations
 
@@ -88,7 +88,10 @@ def test_a_rank_that_is_elsewhere():
 
 @pytest.mark.exhaustive
 def test_a_rank_that_is_interrupted():
-    """It had sent its array: the other has the sum. What it would send in a second try is not taken for the next."""
+    """Interrupt a rank that has sent its array: the other rank gets the sum.
+
+    The message of the second try must not be taken for that of the next collective.
+    """
     status, found = told("interrupted")
     assert status == 0
     assert found[0][0] == "nothing"

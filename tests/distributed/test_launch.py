@@ -114,7 +114,7 @@ ENVIRONMENTS = {
         "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "{rank}",
     },
 }  # fmt: skip
-"""What those set that start processes."""
+"""Environment variables that are set by launchers of processes."""
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_an_interrupt_while_they_start(ranks, monkeypatch):
 
 @pytest.mark.usefixtures("ranks")
 def test_an_interrupt_before_all_is_read(tmp_path, monkeypatch, capfd):
-    """What the ranks say of it is passed on, though the launcher does not read all of their output yet."""
+    """Assert that the ranks' output at an interrupt is passed on, although the launcher has not yet read all of it."""
     program = "import os, time; open(str(os.getpid()), 'w').close(); time.sleep(1000)"
     starts = [processes.Start([sys.executable, "-c", program], environment(), str(tmp_path), False) for _ in range(2)]
     readers = []
@@ -274,7 +274,7 @@ def test_an_interrupt_before_all_is_read(tmp_path, monkeypatch, capfd):
 
 
 def said_by(folder, text):
-    """The lines, sorted, that a program prints as `python -m mxcompat program.py` in a folder of its own."""
+    """Return the sorted output lines of a program that `python -m mxcompat program.py` runs in a folder of its own."""
     program = folder / "program.py"
     program.write_text(text)
     result = subprocess.run(
@@ -300,7 +300,8 @@ def test_what_mlx_lm_takes_of_the_launcher(tmp_path):
 
 
 def test_a_search_path_for_the_ranks(tmp_path):
-    """`mlx.launch --env PYTHONPATH=...` under a program: what the ranks import as `mlx` is mxcompat, here and afar."""
+    """Assert that under `mlx.launch --env PYTHONPATH=...` the ranks import mxcompat as `mlx`, here and on other
+    hosts."""
     lines = said_by(
         tmp_path,
         "import subprocess, sys\n"

@@ -280,7 +280,7 @@ def same_over_an_axis(call, *inputs, size=3):
 
 
 def with_scalars(call, *inputs):
-    """That rules take NumPy scalars, and give for them what they give for arrays of one element."""
+    """Assert that rules accept NumPy scalars, with the results for arrays of one element."""
     program, given = program_of(call, inputs)
     primals = 0
     while primals < len(inputs) and kind_of(inputs[primals].dtype.name) in "fc":

@@ -35,7 +35,7 @@ def ways(x: np.ndarray) -> list[np.ndarray]:
 
 
 def is_computed(name: str, dtype: mx.Dtype) -> bool:
-    """Whether the op has operands of this dtype in any program: not what refuses it, or casts it first."""
+    """Return True if programs contain the op with operands of this dtype; it may refuse or cast them."""
     x = mx.zeros((2,), dtype)
     try:
         return name == "where" or getattr(mx, name)(*[x] * (1 + (name in BINARY))).dtype == dtype
@@ -69,7 +69,7 @@ def test_the_same_bits(name: str, dtype: mx.Dtype) -> None:
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if all were large, and nothing light."""
+    """Treat all arrays as large, and no computation as light."""
     monkeypatch.setattr(policy, "REUSED_BYTES", 0)
     monkeypatch.setattr(policy, "LIGHT_SECONDS", 0.0)
 

@@ -58,7 +58,7 @@ ARRAYS: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
     "beside_slices": (lambda x, i: S[1:3, i, ::-1], [ints([1, 0, 1])]),
     "three": (lambda x, i, j, k: S[i, j, k], [ints(1, 3, 1), ints([0], [4]), np.array(1, np.int32)]),
 }
-"""What stands between the brackets, of an array of shape (4, 5, 3) and arrays of indices."""
+"""Subscripts for an array of shape (4, 5, 3) and arrays of indices."""
 
 
 @pytest.mark.parametrize("name", ARRAYS)
@@ -135,7 +135,7 @@ WRITES: list[tuple[Any, tuple[int, ...]]] = [
 
 @pytest.mark.parametrize("mode", ["set", "multiply", "maximum"])
 def test_writes_numbers(mode: str) -> None:
-    """With ties, which are what extremes share their gradient at."""
+    """Compare writes of values with ties, where extremes share their gradient."""
     x = data((4, 5, 3), "float32")
 
     def call(mx: Any, x: Any, v: Any) -> list:

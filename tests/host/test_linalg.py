@@ -11,7 +11,7 @@ from mxcompat._ops.define import TABLE
 from .harness import DTYPES, check, data
 
 LOOSE = 2e-5
-"""Of float32: what NumPy computes in double, XLA computes in single, by many roundings."""
+"""Tolerance of float32: NumPy computes in double, XLA in single precision with many roundings."""
 
 
 def positive(shape, dtype="float32"):
@@ -199,7 +199,10 @@ def test_rules():
 
 
 def test_what_lapack_does_is_priced():
-    """What has a price is kept to one thread: threads that wait for each other on a busy machine took a hundred times
-    as long. `norm` is seldom of singular values, and `cross` is arithmetic."""
+    """Assert that LAPACK's ops have a cost, so that they run in one thread.
+
+    Threads that wait for each other on a busy machine took a hundred times as long. The rest need none: `norm`
+    rarely uses singular values, and `cross` is arithmetic.
+    """
     ops = [op for name, op in TABLE.items() if name.startswith("linalg_") and op in HOST]
     assert [op.name for op in ops if op not in COST] == ["linalg_norm", "linalg_cross"]

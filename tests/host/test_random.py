@@ -1,4 +1,4 @@
-"""Draws on the host: the words are the generator's, bit for bit, and what is made of them is XLA's to a rounding."""
+"""Draws on the host: the random words are equal bit for bit, and the results derived from them agree with XLA's."""
 
 import jax
 import numpy as np

@@ -127,7 +127,7 @@ def test_calls(name):
 
 
 def test_what_is_left_to_xla():
-    """What has no rule, and other dtypes."""
+    """Assert that ops without a rule, and other dtypes, fall back to XLA."""
 
     def made(call, x=X):
         program, _ = program_of(call, (x,))
@@ -142,7 +142,7 @@ def test_what_is_left_to_xla():
 
 
 def test_which_ops_have_no_rule():
-    """Of those that NumPy differentiates once."""
+    """List the ops without a second-derivative rule, of those with a first."""
     missing = {op.name for op in TABLE.values() if op in PULLBACK and op not in RULES}
     assert missing == {"gated_delta_update", "qqmm", "random_multivariate_normal", "unique"}  # rare
     assert {op for op in RULES if op not in FORWARD} == set()

@@ -1,4 +1,4 @@
-"""Cases of mxcompat/_native/arrays.c, numbers.c, layout.c, rows.c and random.c: what reads and writes memory."""
+"""Cases of mxcompat/_native/arrays.c, numbers.c, layout.c, rows.c and random.c, which read and write memory."""
 
 from __future__ import annotations
 

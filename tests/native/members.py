@@ -1,4 +1,4 @@
-"""What the extension has: the functions of its method table, the methods of its types, and the slots of these."""
+"""The members of the extension: functions of its method table, methods of its types, and their slots."""
 
 from __future__ import annotations
 

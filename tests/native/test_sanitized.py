@@ -1,7 +1,7 @@
-"""The extension built with the sanitizers of addresses and undefined behaviour, under Debian's debug build of Python,
-which checks reference counts and the C interface too (apt-get install python3-dbg). Left out unless asked for.
+"""The extension, built with the address and undefined-behaviour sanitizers, under Debian's debug build of Python.
 
-A folder of its own has a copy of the project; a finding is a file that a sanitizer writes, whatever process it was in.
+That build (apt-get install python3-dbg) also checks reference counts and the C interface. These tests run on
+request. A folder of its own has a copy of the project; each finding of a sanitizer is a file, from any process.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Project:
         return done.stdout
 
     def run(self, *command: str) -> str:
-        """Run a command in the folder. Returns what it prints.
+        """Run a command in the folder, and return its output.
 
         Raises:
             AssertionError: if it fails, or a sanitizer has found something.

@@ -30,7 +30,8 @@ def test_no_source_relies_on_immortal_objects(pattern: str) -> None:
 
 
 def test_no_format_has_sizes() -> None:
-    """What follows "#" is an int before Python 3.13 and a Py_ssize_t from then on, unless a macro says so."""
+    """Assert that no format contains "#". Its length is an int before Python 3.13 unless a macro is set, and later
+    Py_ssize_t."""
     formats = re.compile(
         r'\b(?:Py_BuildValue|PyArg_\w+|PyObject_Call(?:Method|Function))\s*\([^;]*?"([^"]*)"', re.DOTALL
     )

@@ -1,9 +1,9 @@
-"""The table of docs/security.md: what large and long work takes here and in real MLX, each in a process of its own.
+"""The table of docs/security.md: the cost of large and long work here and in real MLX, each in a process of its own.
 
     python -m tests.soak            # measure, and print the table
     python -m tests.soak --write    # and write it into the page
 
-Memory is what a process has more at its peak (or, of a long one, at its end) than before; time that of the processors.
+Memory is the growth of a process at its peak or, for a long process, at its end. Time is CPU time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BEGIN, END = "<!-- written by python -m tests.soak --write -->\n", "<!-- end -->
 
 
 class Row(NamedTuple):
-    """A workload: what it is called, what is done before, what is measured; `worker` is for those of `worker.py`."""
+    """A workload: its name, its preparation and its measured part; `worker` is for those of `worker.py`."""
 
     name: str
     before: str = ""

@@ -63,7 +63,7 @@ def trained(draw, folder):
 
 
 def shared(draw, folder):
-    """What all threads read, and one of them evaluates."""
+    """Read an array that all threads share, and that one of them evaluates."""
     return SHARED["y"] * 1, SHARED["want"]
 
 

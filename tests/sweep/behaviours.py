@@ -1,6 +1,5 @@
-"""The cases of what is not computing: printing, indexing and assignment, construction, promotion, Python's protocols,
-files, `nn.Module`, trees.
-"""
+"""Cases without computation: printing, indexing, assignment, construction, promotion, protocols, files, modules,
+trees."""
 
 from __future__ import annotations
 
@@ -227,7 +226,7 @@ def printing() -> list[Case]:
 
 
 def construction() -> list[Case]:
-    """Each value by itself, and as each dtype."""
+    """Return cases that construct an array from each value, with and without a dtype."""
     found = [Case(f"mx.array({v})", (), True, dtypes=SINGLE, family="construction") for v in MADE]
     found += [Case(f"mx.array({v}, D)", (), True, family="construction") for v in MADE]
     return found + [Case(f"mx.asarray({v})", (), True, dtypes=SINGLE, family="construction") for v in MADE]

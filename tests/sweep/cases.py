@@ -1,12 +1,12 @@
-"""Cases: an expression of `x`, `y`, `z`, and how to make these; and what the expression may name.
+"""Cases of the sweep: an expression, the arrays `x`, `y`, `z` it uses, and the names it may contain.
 
-A line of a table is the expression, a bar, and for each array its shape, then what is special about it:
+A line of a table is the expression, a bar, and for each array its shape with its options:
 
     mx.take(x, y, axis=1) | 2,3,4 2,2:int32@0..2
 
-`:int32` fixes the dtype (the array is then not differentiated), `@0..2` is the range of the values, `~spd` a kind of
-matrix. `{{a,b}}` stands for a line with each, as does `{{a;b}}`, where the words have commas. A line that begins with
-`!` runs plain only.
+`:int32` fixes the dtype (such an array is not differentiated), `@0..2` is the range of the values, `~spd` a kind of
+matrix. `{{a,b}}` stands for a line with each word, as does `{{a;b}}`, for words that contain commas. A line that
+begins with `!` runs plain only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DTYPES = (
 
 @dataclass(frozen=True)
 class Given:
-    """How to make an array: its shape, its dtype if that is fixed, the range of its values, and the kind of matrix."""
+    """The description of an array: its shape, its dtype if fixed, the range of its values, and the kind of matrix."""
 
     shape: tuple[int, ...]
     dtype: str = ""
@@ -98,11 +98,11 @@ class Case:
     """An expression and its data.
 
     Args:
-        expression: of `mx`, `x`, `y`, `z` and what else `environment` gives.
-        given: how `x`, `y`, `z` are made.
-        plain_only: whether transforms make no sense: errors, and what gives no arrays.
-        elementwise: whether it is tried with special values, too.
-        dtypes: those to run it in.
+        expression: of `mx`, `x`, `y`, `z` and the other names of `environment`.
+        given: descriptions of `x`, `y`, `z`.
+        plain_only: True if transforms make no sense: for errors, and for results that are no arrays.
+        elementwise: True to run the case with special values, too.
+        dtypes: the dtypes to run it in.
     """
 
     expression: str
@@ -115,7 +115,7 @@ class Case:
 
     @property
     def seed(self) -> int:
-        """The same in every process and for every order of the tables."""
+        """Return a seed that is the same in every process and for every order of the tables."""
         return zlib.crc32(self.expression.encode()) % 100_000
 
     @property
@@ -186,7 +186,7 @@ _HELPERS = {
     "put": ("array.__setitem__",),
     "kept": ("save", "savez", "savez_compressed", "save_safetensors", "save_gguf", "load"),
 }  # fmt: skip
-"""What these do with their arguments (see `helpers`)."""
+"""Numbers of arguments that `helpers` use themselves; see `helpers`."""
 
 
 def names_in(expression: str) -> set[str]:

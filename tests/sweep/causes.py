@@ -1,4 +1,4 @@
-"""Why a cell differs. What is of none of `comparison.KINDS` must have one of these causes, or it is a fault."""
+"""Causes of differences. A difference outside `comparison.KINDS` must have one of these causes, or it is a fault."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Cause:
 
 
 def _apart(found: Finding) -> float:
-    """How far the first numbers that differ are apart; infinity where they are none."""
+    """Return the distance of the first numbers that differ, or infinity without numbers."""
     numbers = [re.match(r"\(?[-+\d.e]+(?:[-+][\d.e+-]+j\))?", text) for text in (found.real, found.ours)]
     try:
         a, b = (complex(n[0]) for n in numbers if n)

@@ -1,5 +1,6 @@
-"""What the expressions of the tables may call, besides MLX: each of these is given the side's `mx`, its packages and
-the dtype of the cell before its own arguments.
+"""Functions that the tables' expressions may call, besides MLX.
+
+Each takes the side's `mx`, its packages and the cell's dtype before its own arguments.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _resumed(mx: Any, lib: Any, dtype: Any, optimizer: Any, x: Any, y: Any) -> A
 
 
 def _kept(mx: Any, lib: Any, dtype: Any, kind: str, x: Any, metadata: Any = None) -> Any:
-    """What comes back of an array that has been in a file."""
+    """Return an array after saving it to a file and loading it."""
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / f"x.{kind.partition('-')[0]}")
         if kind == "npy":
@@ -131,7 +132,7 @@ def _kept(mx: Any, lib: Any, dtype: Any, kind: str, x: Any, metadata: Any = None
 
 
 def _in_memory(mx: Any, lib: Any, dtype: Any, kind: str, x: Any) -> Any:
-    """The same with a file object."""
+    """Return an array after saving it to a file object and loading it."""
     file = io.BytesIO()
     if kind == "npy":
         mx.save(file, x)

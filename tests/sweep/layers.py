@@ -198,7 +198,7 @@ NOT_SWEPT = {
     ),
     "optimizers": ("Optimizer",),
 }  # fmt: skip
-"""What has no case: layers for several processes (tests/test_nn_distributed.py), and what is no optimizer itself."""
+"""Names without a case: layers for several processes (tests/test_nn_distributed.py), and helpers of optimizers."""
 
 
 def cases() -> list[Case]:

@@ -616,7 +616,7 @@ NOT_SWEPT = {
 
 
 def elementwise() -> list[Case]:
-    """Every elementwise op of the table, in its own domain, by itself and broadcast."""
+    """Return a case for every elementwise op of the table, in its own domain, plain and broadcast."""
     found = []
     for name, sample in SAMPLES.items():
         first = Given((2, 3), low=sample.low, high=sample.high)
