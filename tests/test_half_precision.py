@@ -34,7 +34,7 @@ KINDS = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat1
 FEW = 6
 """Units of the last place that the functions of XLA and NumPy may be off by in float32; MLX's are by up to 2."""
 TINY = 2.0**-120
-"""XLA flushes float32 subnormals to 0, and bfloat16 has the same ones."""
+"""Smallest operand. XLA flushes float32 subnormals to 0, and bfloat16 has the same range."""
 
 
 def operands(dtype: str, count: int) -> list[np.ndarray]:

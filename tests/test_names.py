@@ -139,7 +139,7 @@ STANDARD = {
     "Any", "Callable", "Dict", "List", "Literal", "Optional", "Tuple", "Union", "defaultdict", "get_args", "reduce",
     "wraps", "zip_longest",
 }  # fmt: skip
-"""Names of Python's library that MLX's modules import, available in the same modules here."""
+"""Names of Python's library that MLX's modules import and therefore export."""
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import mxcompat as mx
 
 STUB = Path(mx.__file__).parent / "_array" / "array.pyi"
 NOT_WRITTEN = {"__annotations__", "__doc__", "__module__", "__slots__", "__weakref__", "__dict__", "_node"}
-NOT_WRITTEN |= {"_computed", "_memory"}  # the base class of C calls the first; the second is its buffer
+NOT_WRITTEN |= {"_computed", "_memory"}  # read by methods of the base class, which itself has the two buffer methods
 OF_THE_BASE = {"__buffer__", "__release_buffer__"}
 NOT_WRITTEN |= {"__firstlineno__", "__static_attributes__"}  # of every class, from Python 3.13 on
 MODULES = {name for name, value in vars(mx.core).items() if isinstance(value, ModuleType)}

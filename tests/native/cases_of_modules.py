@@ -25,7 +25,7 @@ def _module(**entries: Any) -> nn.Module:
 
 
 class Startless:
-    """A name that raises when asked for its prefix or its type."""
+    """A name whose `startswith` raises."""
 
     def startswith(self, text: str) -> bool:
         raise RuntimeError("not to be known")

@@ -186,7 +186,7 @@ _HELPERS = {
     "put": ("array.__setitem__",),
     "kept": ("save", "savez", "savez_compressed", "save_safetensors", "save_gguf", "load"),
 }  # fmt: skip
-"""Numbers of arguments that `helpers` use themselves; see `helpers`."""
+"""Ops that these helpers apply to their arguments (see `helpers`)."""
 
 
 def names_in(expression: str) -> set[str]:
