@@ -96,7 +96,7 @@ def tier(request):
 
 @pytest.fixture
 def plans():
-    """The plans that are carried out, in order; nothing is known before."""
+    """Yield the plans that are carried out, in order; nothing is known before."""
     from mxcompat._graph.run.events import observers
     from mxcompat.ext.debug import clear_cache
 
@@ -114,7 +114,8 @@ def plans():
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """The documentation, built strictly: a warning (a link to nothing, an anchor that is not there) is an error."""
+    """Return the documentation, built strictly: a warning (a link to nothing, an anchor that is not there) is an
+    error."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
     done = subprocess.run(

@@ -78,7 +78,7 @@ class Points:
             self._happens()
 
     def before(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with a point before it."""
+        """Return the function, with a point before it."""
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             self.reach(name)

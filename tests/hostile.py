@@ -36,7 +36,7 @@ class Payload:
 
 
 def whole(kind: str) -> bytes:
-    """A file as it should be."""
+    """Return a file as it should be."""
     path = f"whole.{kind}"
     arrays = {"a": mx.arange(12).reshape(3, 4), "b.c": mx.ones((2, 2), mx.float16), "d": mx.array([True, False])}
     if kind == "npy":

@@ -43,7 +43,8 @@ def as_on_an_accelerator(backend: str = "gpu") -> Iterator[None]:
 
 
 def program_of(tree: Any) -> tuple[Program, tuple] | None:
-    """The Program that computes the arrays of a tree, and the values of its scalars; None if they have values."""
+    """Return the Program that computes the arrays of a tree, and the values of its scalars; None if they have
+    values."""
     nodes = [x._node for x in flatten(tree) if x._node.value is None]
     subgraph = linearize(nodes)
     if not subgraph.order:
@@ -65,6 +66,6 @@ def lower(program: Program, scalars: tuple) -> None:
 
 
 def ops_of(program: Program) -> set[Op]:
-    """The ops of a Program, to any depth."""
+    """Return the ops of a Program, to any depth."""
     inner = [p for _, params, _ in program.instructions for p in params if isinstance(p, Program)]
     return {op for op, _, _ in program.instructions}.union(*map(ops_of, inner))

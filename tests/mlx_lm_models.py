@@ -175,7 +175,7 @@ _TEXT_MODEL = {
 
 
 def names() -> list[str]:
-    """The architectures that can be run; none where mlx-lm is not installed."""
+    """Return the architectures that can be run; none where mlx-lm is not installed."""
     spec = importlib.util.find_spec("mlx_lm")
     folders = spec.submodule_search_locations if spec else []
     files = [f for folder in folders or [] for f in Path(folder, "models").glob("[!_]*.py")]
@@ -183,7 +183,7 @@ def names() -> list[str]:
 
 
 def arguments(name: str, **different: Any) -> Any:
-    """The `ModelArgs` of an architecture, tiny, with the given fields changed."""
+    """Return the `ModelArgs` of an architecture, tiny, with the given fields changed."""
     module = importlib.import_module(f"mlx_lm.models.{name}")
     given = _common(module.ModelArgs, name)
     own = {**DIFFERENT.get(name, {}), **different}

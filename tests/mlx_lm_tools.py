@@ -34,7 +34,7 @@ SENTENCES = ("The cat sat.", "Dogs bark (often).", "It rains; we stay here.", "W
 
 @cache
 def _made() -> tempfile.TemporaryDirectory[str]:
-    """A folder as one downloads it."""
+    """Return a folder as one downloads it."""
     from mlx_lm.utils import save_config, save_model
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 

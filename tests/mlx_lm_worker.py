@@ -37,7 +37,7 @@ from mlx_lm_made import JOBS, TOKENS, Arrays, job, llama, model, to_numpy
 
 
 def decode(made: Any, cache: list[Any], prompt: int = 7, steps: int = 3, batch: int = 1) -> Arrays:
-    """The logits of a prompt, then of single tokens. The tokens are given, so an error does not grow."""
+    """Return the logits of a prompt, then of single tokens. The tokens are given, so an error does not grow."""
     logits = [to_numpy(made(mx.array(TOKENS[:batch, :prompt]), cache=cache))]
     for k in range(prompt, prompt + steps):
         logits.append(to_numpy(made(mx.array(TOKENS[:batch, k : k + 1]), cache=cache)))
@@ -55,7 +55,7 @@ def architecture(name: str) -> Arrays:
 
 
 def pair(make: Callable[[], Any]) -> list[Any]:
-    """A cache for each layer of `llama()`."""
+    """Return a cache for each layer of `llama()`."""
     return [make(), make()]
 
 
@@ -267,13 +267,14 @@ def trained(
     name: str = "llama", *, adapters: bool = True, dora: bool = False, quantized: bool = False, dropout: float = 0.0,
     keys: list[str] | None = None, **options: Any,
 ) -> Arrays:  # fmt: skip
-    """The losses of a few steps, the names and shapes of the saved weights, and the structures new in the last steps.
+    """Return the losses of a few steps, the names and shapes of the saved weights, and the structures new in the
+    last steps.
 
     The rows make batches of two lengths, 33 and 65. In the last three steps, which take every row once, nothing is
     new.
 
-    Adam divides by the size of the gradient, so where a gradient is nearly zero rounding decides the update's sign. A
-    larger eps takes that away, and the two sides can be compared step by step.
+    Adam divides by the size of the gradient, so where a gradient is nearly zero rounding decides the update's sign.
+    A larger eps takes that away, and the two sides can be compared step by step.
     """
     mx.random.seed(7)
     np.random.seed(0)

@@ -49,7 +49,7 @@ def run(mx: Any, fn: Callable[..., Any], args: Any = ()) -> Any:
 
 
 def to_numpy(x: Any) -> np.ndarray:
-    """The data of an array of either side, bfloat16 too."""
+    """Return the data of an array of either side, bfloat16 too."""
     return testing.to_numpy(real if isinstance(x, real.array) else ours, x)
 
 

@@ -21,7 +21,7 @@ def _tangents(mx: Any, xs: list[Any]) -> list[Any]:
 
 
 def _scalar(mx: Any, f: Callable) -> Callable:
-    """A weighted sum of all the outputs of `f`."""
+    """Return a weighted sum of all the outputs of `f`."""
 
     def total(*xs: Any) -> Any:
         result = mx.array(0.0)
@@ -49,7 +49,7 @@ def _value_and_grad(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> 
 
 
 def _of_inexact(mx: Any, f: Callable, xs: list[Any]) -> tuple[Callable, list[Any]]:
-    """The function of the inexact arguments alone, and those."""
+    """Return the function of the inexact arguments alone, and those."""
     which = inexact(mx, xs)
 
     def g(*ys: Any) -> Any:
@@ -157,7 +157,7 @@ NEED_FLOATS = ("grad", "checkpoint", "vjp", "jvp")
 
 
 def run_mode(mx: Any, program: Program, mode: str, arrays: list[np.ndarray] | None = None) -> Any:
-    """A program under a mode (or "plain"), on one side, evaluated; or the exception."""
+    """Return a program under a mode (or "plain"), on one side, evaluated; or the exception."""
     rng = random.Random(program.seed)
     try:
         f = program.function(mx)

@@ -46,7 +46,7 @@ CALLS = (
 
 
 def lines(seed: int) -> list[str]:
-    """The program of a seed."""
+    """Return the program of a seed."""
     rng = random.Random(seed)
     made = [
         "C = {'k': mx.array(2.0)}", "def point(): return mx.array([1.0, 2.0, 3.0])",

@@ -108,7 +108,7 @@ def _gram(mx: Any, x: Any) -> Any:
 
 
 def make(seed: int) -> Program:
-    """The program of a seed."""
+    """Return the program of a seed."""
     rng = random.Random(seed)
     numbers = np.random.default_rng(seed)
     program = Program(seed)
@@ -174,7 +174,7 @@ def _kind(value: Any) -> str:
 
 
 def _filled(step: str, rng: random.Random, values: dict[str, Any]) -> str | None:
-    """A step with its holes filled, or None if there is nothing to fill them with."""
+    """Return a step with its holes filled, or None if there is nothing to fill them with."""
     chosen: list[str] = []
     drawn: dict[str, str] = {}
 

@@ -21,7 +21,7 @@ __all__ = ["PROGRAMS", "Leapfrog", "Training", "digest"]
 
 
 def digest(arrays: Iterable[Any]) -> str:
-    """The bits of arrays."""
+    """Return the bits of arrays."""
     found = hashlib.sha256()
     for a in arrays:
         found.update(np.array(a).tobytes())

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 
 
 def entries() -> list[Entry]:
-    """Every public name of `mlx.core` and its submodules, and every method and property of its classes."""
+    """Return every public name of `mlx.core` and its submodules, and every method and property of its classes."""
     spec = importlib.util.find_spec("mlx.core")
     assert spec is not None
     assert spec.origin is not None

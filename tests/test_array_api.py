@@ -119,7 +119,7 @@ def same(found, wanted):
 
 
 def operands(name, x):
-    """All pairs of values that the standard says something of."""
+    """Return all pairs of values that the standard says something of."""
     a, b = (v.ravel() for v in np.meshgrid(x, x, indexing="ij"))
     on = np.ones(a.shape, bool)
     if x.dtype.kind in "iu" and name in ("floor_divide", "remainder"):

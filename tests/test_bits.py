@@ -96,7 +96,7 @@ def taken_for(mx: Any, a: Any, dtype: str) -> Any:
 
 
 def seen(mx: Any, dtype: str, bits: np.ndarray, cases: dict[str, Callable[..., Any]], views: list[str]) -> list[Any]:
-    """The bits of each case, taken for each dtype; or the exception."""
+    """Return the bits of each case, taken for each dtype; or the exception."""
     x = mx.array(bits).astype(mx.bool_) if dtype == "bool_" else taken_for(mx, mx.array(bits), dtype)
     i, m = mx.array(INDEX), mx.array(MASK)
     found: list[Any] = []

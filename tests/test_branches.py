@@ -15,7 +15,7 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def inside(f, *inputs):
-    """The names of the operations in the branch that is taken if the condition is true."""
+    """Return the names of the operations in the branch that is taken if the condition is true."""
     lowered = jax.jit(f).lower(*inputs)
     module = lowered.compiler_ir("stablehlo")
     compute_in_branches(module)

@@ -71,7 +71,7 @@ def random_state(mx, x):
 
 
 def grown(mx, x):
-    """A state that is empty before the first call."""
+    """Return a state that is empty before the first call."""
     state = {}
 
     def step(x):

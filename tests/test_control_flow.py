@@ -34,7 +34,7 @@ def close(found, wanted):
 
 
 def rnn(mod, loop):
-    """A recurrent network: a carry of two arrays, one of them integers, weights that are captured."""
+    """Return a recurrent network: a carry of two arrays, one of them integers, weights that are captured."""
 
     def f(w, h, xs):
         def step(carry, x):

@@ -16,7 +16,7 @@ HALF = 1e-2  # real MLX multiplies by factors rounded to half precision
 
 
 def returning(mx, dtype, reads=False):
-    """The square, with a rule that returns this dtype."""
+    """Return the square, with a rule that returns this dtype."""
     f = mx.custom_function(lambda x: x * x)
 
     @f.vjp

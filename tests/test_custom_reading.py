@@ -55,7 +55,7 @@ def foreign(mx, read=np.array, seen=None):
 
 
 def structural(mx):
-    """A function whose rules read nothing."""
+    """Return a function whose rules read nothing."""
     f = mx.custom_function(lambda x: x * x)
     f.vjp(lambda x, cotangent, output: cotangent * x * 3)
     f.jvp(lambda x, tangent: tangent * x * 5)

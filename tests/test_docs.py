@@ -69,7 +69,7 @@ def test_start_is_short():
 
 
 def rows(page, heading):
-    """The cells of the first table behind a heading with three columns: what, one side, the other."""
+    """Return the cells of the first table behind a heading with three columns: what, one side, the other."""
     text = page.partition(f"## {heading}\n")[2].partition("\n|---|---|---|\n")[2]
     lines = re.match(r"(?:\|.*\n)+", text)[0].splitlines()
     return [tuple(cell.strip().strip("`") for cell in line.strip("|").split(" | ")) for line in lines]

@@ -31,7 +31,7 @@ EXPRESSIONS = _TEXT.split()
 
 
 def operands(expression: str, sizes: dict[str, int]) -> list[np.ndarray]:
-    """Small whole numbers, whose sums of products are exact."""
+    """Return small whole numbers, whose sums of products are exact."""
     rng = np.random.default_rng(0)
     terms = expression.split("->")[0].replace("...", "YZ").split(",")
     return [rng.integers(-2, 3, [sizes[c] for c in t]).astype(np.float32) for t in terms]

@@ -59,13 +59,13 @@ def printed(name, *prefix):
 
 
 def numbers(text, *names):
-    """The numbers that follow the names, in order."""
+    """Return the numbers that follow the names, in order."""
     return [float(n) for name in names for n in re.findall(rf"{name} +(-?[\d.]+)", text)]
 
 
 def trainings(text):
-    """The validation losses before each training of `lora.py`, and the best after. The text is that of this version of
-    Python's library."""
+    """Return the validation losses before each training of `lora.py`, and the best after. The text is that of this
+    version of Python's library."""
     losses = [numbers(part, "validation loss") for part in text.split("\n\n")]
     return [(found[0], min(found)) for found in losses]
 

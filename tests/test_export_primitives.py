@@ -222,7 +222,7 @@ def evaluated(mx, case, dtype, arrays):
 
 
 def told(mx, case, dtype, shapeless=False):
-    """The primitives, with arrays numbered in the order in which they come up; None where MLX raises."""
+    """Return the primitives, with arrays numbered in the order in which they come up; None where MLX raises."""
     parts = []
     try:
         arrays = given(mx, case, dtype)
@@ -260,13 +260,13 @@ def argument(mx, a):
 
 
 def known(mx, a):
-    """A constant, by its value if it is a number."""
+    """Return a constant, by its value if it is a number."""
     words = f"{tuple(a.shape)} {str(a.dtype).rpartition('.')[2]}"
     return words + (f" {np.array(a.astype(mx.complex64)).tolist()}" if a.size == 1 else "")
 
 
 def drawn(mx, case, dtype):
-    """The drawing, with primitives numbered in the order in which they come up."""
+    """Return the drawing, with primitives numbered in the order in which they come up."""
     try:
         arrays = evaluated(mx, case, dtype, given(mx, case, dtype))
     except Exception as error:
@@ -280,7 +280,7 @@ def drawn(mx, case, dtype):
 
 @cache
 def differing(told_or_drawn, dtype):
-    """The expressions for which the two sides differ, with what each says."""
+    """Return the expressions for which the two sides differ, with what each says."""
     found = {}
     for case in cases():
         if dtype in case.dtypes:

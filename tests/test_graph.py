@@ -25,7 +25,7 @@ from mxcompat._graph.run.plan import Compile
 
 @pytest.fixture
 def compiled(xla_only):
-    """A function that says how many programs were compiled since it was last asked."""
+    """Return a function that says how many programs were compiled since it was last asked."""
     last = stats.compiles
 
     def since():

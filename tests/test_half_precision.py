@@ -38,7 +38,7 @@ TINY = 2.0**-120
 
 
 def operands(dtype: str, count: int) -> list[np.ndarray]:
-    """All numbers, or pairs of any, and of ordinary ones; none of those that are subnormal in float32."""
+    """Return all numbers, or pairs of any, and of ordinary ones; none of those that are subnormal in float32."""
     bits = np.arange(65536, dtype=np.uint16).view(KINDS[dtype])
     every = bits[~((bits != 0) & (np.abs(bits.astype(np.float64)) < TINY))]
     if count == 1:

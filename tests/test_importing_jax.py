@@ -252,7 +252,7 @@ atexit.register(last)
 
 
 def at_import(tree):
-    """The imports that are carried out when a module is."""
+    """Yield the imports that are carried out when a module is."""
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield node

@@ -951,7 +951,7 @@ ARRAY = st.sampled_from([[0, 1], [1, 0, 1], [[0], [1]], [[-1, 1]], 0, -1])
 
 @st.composite
 def indices(draw):
-    """An index, with arrays of indices as `Array(nest)`."""
+    """Return an index, with arrays of indices as `Array(nest)`."""
     items = draw(st.lists(st.one_of(INT, SLICE, ARRAY.map(np.array), SLICE), min_size=1, max_size=3))
     for extra in (Ellipsis, None):
         if draw(st.booleans()):

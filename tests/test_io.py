@@ -216,7 +216,7 @@ def test_the_format_of_a_file_object_is_told_by_its_name():
 
 
 def directory(name):
-    """The name of a directory, which this makes."""
+    """Return the name of a directory, which this makes."""
     Path(name).mkdir(exist_ok=True)
     return name
 

@@ -17,7 +17,7 @@ WEIGHT = 256 * 256 * 4
 
 
 def eager(mx: Any, lib: Any) -> Any:
-    """A step of training; its loss is pending."""
+    """Return a step of training; its loss is pending."""
     model, optimizer = lib.nn.Linear(256, 256, bias=False), lib.optim.SGD(0.1)
     gradient = lib.nn.value_and_grad(model, lambda x: (model(x) ** 2).mean())
 

@@ -29,7 +29,7 @@ Pair = tuple[mx.array, np.ndarray]
 
 
 def made(r: random.Random, path: Path) -> Pair:
-    """An array, in one of the ways in which its memory comes about."""
+    """Return an array, in one of the ways in which its memory comes about."""
     values = np.random.default_rng(r.randrange(1 << 30)).uniform(0.5, 2, r.choice(SHAPES)).astype(np.float32)
     kind = r.randrange(6)
     if kind == 0:

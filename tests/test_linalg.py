@@ -26,7 +26,7 @@ INFINITY = float("inf")
 
 
 def call(mx, name, a):
-    """The function on one matrix argument, twice where it takes two."""
+    """Return the function on one matrix argument, twice where it takes two."""
     return getattr(mx.linalg, name)(a, *([a] if name in ("cross", "solve", "solve_triangular") else []), stream=mx.cpu)
 
 
@@ -255,7 +255,7 @@ def test_gradients_that_real_mlx_has():
 
 
 def weighted(mx, out):
-    """A number that depends on every entry of a result, smoothly."""
+    """Return a number that depends on every entry of a result, smoothly."""
     total = mx.array(0.0, dtype=mx.float64)
     for k, x in enumerate(out if isinstance(out, tuple) else (out,)):
         if x.dtype == mx.uint32:
@@ -390,7 +390,7 @@ def test_the_tangent_of_a_norm_is_that_of_the_first_of_equal_ones(order: float) 
 
 
 def counted(threads):
-    """A function of an array that notes how many threads BLAS has when it is computed."""
+    """Return a function of an array that notes how many threads BLAS has when it is computed."""
     from threadpoolctl import threadpool_info
 
     def note(a):

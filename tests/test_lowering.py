@@ -32,7 +32,7 @@ NEVER_LOWERED = {
 
 
 def _expert(x, mode, function):
-    """A product with one expert's packed weights."""
+    """Return a product with one expert's packed weights."""
     weights = [part[None] for part in mx.quantize(x[:2048].reshape(32, 64), mode=mode)]
     return function(x[:256].reshape(4, 1, 64), *weights, rhs_indices=mx.array([0] * 4), mode=mode)
 
@@ -96,7 +96,7 @@ def test_a_sample_lowers():
 
 
 def besides(name):
-    """The ops of one of the other programs, which lowers."""
+    """Return the ops of one of the other programs, which lowers."""
     program, scalars = program_of(BESIDES[name](mx.array(large(4096))))
     lower(program, scalars)
     return {op.name for op in ops_of(program)}

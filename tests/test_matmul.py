@@ -18,7 +18,7 @@ T = rng.standard_normal((4, 2, 3)).astype(np.float32)
 
 
 def lines(text: str) -> list[str]:
-    """The expressions in a text, one per line."""
+    """Return the expressions in a text, one per line."""
     return [line.strip() for line in text.strip().splitlines()]
 
 

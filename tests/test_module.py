@@ -14,7 +14,7 @@ from tests.oracle import ours, real, same, to_numpy
 
 
 def make(mx, nn):
-    """A model with modules and arrays in every kind of place."""
+    """Return a model with modules and arrays in every kind of place."""
 
     class Net(nn.Module):
         def __init__(self):

@@ -141,7 +141,7 @@ def _planned(module, new, strict):
 
 
 def _same(tree):
-    """A copy of the tree with the same arrays."""
+    """Return a copy of the tree with the same arrays."""
     if isinstance(tree, nn.Module):
         made = copy.copy(tree)
         for key, value in tree.items():

@@ -83,7 +83,7 @@ def test_products_of_a_row_or_a_column(shape):
 
 
 def _weighted(f):
-    """The gradient of a weighted sum of `f(x)`."""
+    """Return the gradient of a weighted sum of `f(x)`."""
     return lambda x: mx.grad(lambda y: (f(y) * x).sum())(x)
 
 

@@ -61,7 +61,7 @@ def test_the_workflows_are_yaml_and_call_what_there_is():
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory):
-    """The sdist and the wheel, built in a copy of what git would take."""
+    """Return the sdist and the wheel, built in a copy of what git would take."""
     if find_spec("build") is None:
         pytest.skip("build is not installed")
     folder = tmp_path_factory.mktemp("dist")

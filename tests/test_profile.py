@@ -31,7 +31,7 @@ raise SystemExit(3)
 
 
 def line_of(text):
-    """The place of the line of this file that ends with a comment."""
+    """Return the place of the line of this file that ends with a comment."""
     lines = Path(__file__).read_text().splitlines()
     return f"{__file__}:{[line.endswith('# ' + text) for line in lines].index(True) + 1}"
 

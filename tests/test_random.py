@@ -267,7 +267,7 @@ def test_permutation_axis_out_of_range(axis: int) -> None:
 
 
 def sequence(mx: Any) -> list[Any]:
-    """A draw of each kind, one after the other, and the key that is left."""
+    """Return a draw of each kind, one after the other, and the key that is left."""
     r = mx.random
     r.seed(11)
     return [

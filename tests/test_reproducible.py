@@ -41,7 +41,7 @@ def test_a_restarted_run_goes_on_as_the_first_did(program: str, tmp_path: Path) 
 
 
 def repeated(program: str, times: int) -> list[str]:
-    """The bits of the first step, each time from the same state."""
+    """Return the bits of the first step, each time from the same state."""
     made = PROGRAMS[program]()
     start = {name: np.array(value) for name, value in made.state().items()}
     found = []

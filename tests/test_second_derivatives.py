@@ -102,7 +102,7 @@ NO_RULE = "mplemented|NYI|with respect to indices"
 
 
 def by_mlx(way, step):
-    """The derivative, or None where MLX has no rule for it."""
+    """Return the derivative, or None where MLX has no rule for it."""
     try:
         return np.array(way(real, chain(real, step), real.array(X), real.array(DIRECTION)))
     except (RuntimeError, ValueError) as error:

@@ -15,7 +15,7 @@ X = RNG.standard_normal((3, 40, 4)).astype(np.float32)
 
 
 def unrolled(mx, x, steps):
-    """The loss of a recurrence, a function of its parameters."""
+    """Return the loss of a recurrence, a function of its parameters."""
 
     def loss(params):
         h, total = mx.zeros((x.shape[0], 4)), mx.array(0.0)

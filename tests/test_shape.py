@@ -19,7 +19,7 @@ U = np.ones((1, 2, 1), np.float32)
 
 
 def lines(text: str) -> list[str]:
-    """The expressions in a text, one per line."""
+    """Return the expressions in a text, one per line."""
     return [line.strip() for line in text.strip().splitlines()]
 
 

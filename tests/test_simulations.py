@@ -18,7 +18,7 @@ from tests.oracle import check, ours, real
 
 
 def pendulum(mx: Any) -> list[Any]:
-    """A fourth-order Runge-Kutta method, and the gradient of where it ends with respect to where it began."""
+    """Return a fourth-order Runge-Kutta method, and the gradient of where it ends with respect to where it began."""
 
     def slope(state):
         return mx.stack([state[1], -mx.sin(state[0]) - 0.2 * state[1]])
@@ -72,7 +72,7 @@ def life(mx: Any) -> list[Any]:
 
 
 def kalman(mx: Any) -> list[Any]:
-    """A filter over noisy readings, some of which are missing."""
+    """Return a filter over noisy readings, some of which are missing."""
     mx.random.seed(3)
     move, look = mx.array([[1.0, 0.5], [0.0, 1.0]]), mx.array([[1.0, 0.0]])
     state, spread = mx.zeros((2, 1)), mx.eye(2)
@@ -91,7 +91,7 @@ def kalman(mx: Any) -> list[Any]:
 
 
 def metropolis(mx: Any) -> list[Any]:
-    """A random walk that accepts by a comparison in Python, then Hamiltonian steps that accept by `where`."""
+    """Return a random walk that accepts by a comparison in Python, then Hamiltonian steps that accept by `where`."""
     mx.random.seed(4)
 
     def density(x):
@@ -169,7 +169,7 @@ def episodes(mx: Any) -> list[Any]:
 
 
 def denoise(mx: Any) -> list[Any]:
-    """A reverse diffusion: the step number indexes a schedule, and the last step adds no noise."""
+    """Return a reverse diffusion: the step number indexes a schedule, and the last step adds no noise."""
     mx.random.seed(7)
     rates = mx.linspace(1e-3, 0.2, 8)
     kept = mx.cumprod(1 - rates)

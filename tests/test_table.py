@@ -29,7 +29,7 @@ NO_COMPLEX_GRADIENT = {
 
 
 def inputs(sample: Sample, kind: str, seed: int = 0) -> list[np.ndarray]:
-    """One array of shape (2, 3) per operand, drawn from the op's domain."""
+    """Return one array of shape (2, 3) per operand, drawn from the op's domain."""
     random = np.random.default_rng(seed)
     ranges = [(sample.low, sample.high), sample.second or (sample.low, sample.high)]
     out = []

@@ -17,7 +17,7 @@ HALF = 3e-2  # sums of a few products, each of which real MLX rounds to half pre
 
 
 def pushed(mx, f, x, t, dtype, tangent):
-    """The derivative at values of one dtype, of tangents of another."""
+    """Return the derivative at values of one dtype, of tangents of another."""
     with mx.stream(mx.cpu):  # of the real one: float64 is on the CPU alone
         x, t = x.astype(getattr(mx, dtype)), t.astype(getattr(mx, tangent))
         return mx.jvp(f, [x], [t])
@@ -224,7 +224,7 @@ def test_nested(road, dtype, tangent, function):
 
 
 def returning(mx, dtype, reads=False, seen=None):
-    """The square, with a jvp rule that returns this dtype."""
+    """Return the square, with a jvp rule that returns this dtype."""
     f = mx.custom_function(lambda x: x * x)
 
     @f.jvp

@@ -11,7 +11,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def on(mx, here, there):
-    """A result that is `here` on mxcompat and `there` on real MLX."""
+    """Return a result that is `here` on mxcompat and `there` on real MLX."""
     return here if mx is ours else there
 
 

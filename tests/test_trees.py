@@ -29,7 +29,7 @@ def nests(leaves):
 
 
 def arrays(mx, tree):
-    """The tree with an array for each number."""
+    """Return the tree with an array for each number."""
     if isinstance(tree, int):
         return mx.array(np.full((2,), tree, np.float32))
     if isinstance(tree, dict):
@@ -40,7 +40,7 @@ def arrays(mx, tree):
 
 
 def total(mx, tree):
-    """A sum that weighs each array by its place, so that none can be taken for another."""
+    """Return a sum that weighs each array by its place, so that none can be taken for another."""
     leaves = []
 
     def visit(tree):
@@ -129,7 +129,7 @@ KINDS = {
 
 
 def described(tree):
-    """The types of a tree's nodes."""
+    """Return the types of a tree's nodes."""
     if isinstance(tree, dict):
         return (type(tree).__name__, {k: described(v) for k, v in tree.items()})
     if isinstance(tree, (list, tuple)):
@@ -138,7 +138,7 @@ def described(tree):
 
 
 def twice(mx, tree):
-    """The tree with its arrays doubled."""
+    """Return the tree with its arrays doubled."""
     if isinstance(tree, dict):
         return type(tree)({k: twice(mx, v) for k, v in tree.items()})
     if hasattr(tree, "_fields"):

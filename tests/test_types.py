@@ -22,7 +22,7 @@ PACKAGES = ("core", "nn", "nn.layers", "optimizers", "ext", *(f"core.{name}" for
 
 @pytest.fixture(scope="module")
 def stub():
-    """The stub, run as if it were a module: its classes have the names and the signatures, and do nothing."""
+    """Return the stub, run as if it were a module: its classes have the names and the signatures, and do nothing."""
     loader = SourceFileLoader("mxcompat._array.stub", str(STUB))
     module = module_from_spec(spec_from_loader(loader.name, loader))
     loader.exec_module(module)
@@ -30,7 +30,7 @@ def stub():
 
 
 def parameters(function):
-    """The name, kind and default of each parameter after the array itself."""
+    """Return the name, kind and default of each parameter after the array itself."""
     given = list(inspect.signature(function).parameters.values())[1:]
     return [(p.name, p.kind.description, p.default) for p in given]
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def made(folder: Path, extra: str) -> Path:
-    """The Python of the environment in a folder, which is made if it is not there."""
+    """Return the Python of the environment in a folder, which is made if it is not there."""
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)

@@ -57,7 +57,7 @@ def _first(run: Run) -> float:
 
 
 def _mean_of_ops(run: Run) -> float:
-    """The mean over the ops, so that one slow op shows; of each op the median over its shapes."""
+    """Return the mean over the ops, so that one slow op shows; of each op the median over its shapes."""
     count = len(firsts.OPS)
     return 1e3 * statistics.fmean(statistics.median(run.seconds[k::count]) for k in range(count))
 
@@ -154,7 +154,7 @@ def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
 
 
 def _measure(cold: Cold, rounds: int) -> dict[str, list[Run]]:
-    """The runs of each side, as many of one as of the other. Raises AssertionError if their results differ."""
+    """Return the runs of each side, as many of one as of the other. Raises AssertionError if their results differ."""
     runs: dict[str, list[Run]] = {side: [] for side in cold.sides}
     start = time.perf_counter()
     for sides in _turns(cold.sides, rounds):
@@ -171,7 +171,7 @@ def _measure(cold: Cold, rounds: int) -> dict[str, list[Run]]:
 
 
 def _turns(sides: list[str], rounds: int) -> Iterator[list[str]]:
-    """The sides in the order of each round: none is always first."""
+    """Yield the sides in the order of each round: none is always first."""
     for k in range(rounds):
         yield sides[k % len(sides) :] + sides[: k % len(sides)]
 
@@ -191,13 +191,13 @@ def _row(cold: Cold, runs: dict[str, list[Run]]) -> Row:
 
 
 def _compared(name: str, unit: str, values: dict[str, list[float]]) -> Row:
-    """A row of medians, and of the medians of each round's ratios."""
+    """Return a row of medians, and of the medians of each round's ratios."""
     return Row(name, unit, {side: statistics.median(several) for side, several in values.items()}, *compared(values))
 
 
 def _second_run(rounds: int) -> Row:
-    """A script from its process's start to its end, when the same user has run it before; `import numpy` taken off,
-    which MLX does without."""
+    """Return a script from its process's start to its end, when the same user has run it before; `import numpy`
+    taken off, which MLX does without."""
     commands = {"mxcompat": [sys.executable, "-m", "mxcompat", _SCRIPT], "MLX": [sys.executable, _SCRIPT]}
     commands = {side: commands[side] for side in present() if side in commands}
     values: dict[str, list[float]] = {side: [] for side in commands}
@@ -234,7 +234,7 @@ def timed(steps: Iterator[firsts.Step], count: int) -> Run:
 
 
 def _resident() -> float:
-    """The resident memory of this process, in MB."""
+    """Return the resident memory of this process, in MB."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 

@@ -36,7 +36,7 @@ _PIPELINED = 50
 
 
 def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """The rows that are wanted."""
+    """Yield the rows that are wanted."""
     names = [name for name in _LIMITS if wanted(name)]
     sides = [side for side in present() if side != "jax.jit"]
     found = {side: _measured(side, names, rounds) for side in sides} if names else {}
@@ -47,7 +47,7 @@ def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
 
 
 def _measured(side: str, names: list[str], rounds: int) -> dict[str, float]:
-    """The seconds of each, on rank 0."""
+    """Return the seconds of each, on rank 0."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "seconds"
         program = ["-m", "tests.benchmarks.distributed", side, str(out), str(rounds), *names]

@@ -147,7 +147,7 @@ def vmap_of_grad(mx: Any) -> Iterator[Step]:
 
 
 def hessian(mx: Any) -> Iterator[Step]:
-    """The Hessian of an energy, mapped over the rows of an identity matrix, of another size each time."""
+    """Yield the Hessian of an energy, mapped over the rows of an identity matrix, of another size each time."""
     for k in itertools.count(3):
         x, eye = _evaluated(mx, _normal(k, k), np.eye(k, dtype=np.float32))
 
@@ -178,7 +178,7 @@ def _trained(mx: Any, make: Callable[[Any], Any], x: np.ndarray, y: np.ndarray) 
 
 
 def models(mx: Any) -> Iterator[Step]:
-    """The parameters of an `nn` model, 5 million random numbers, made again and again."""
+    """Return the parameters of an `nn` model, 5 million random numbers, made again and again."""
     nn = sibling(mx, "nn")
 
     def make() -> Any:
@@ -191,7 +191,7 @@ def models(mx: Any) -> Iterator[Step]:
 
 
 def first_mlp(mx: Any) -> Iterator[Step]:
-    """The first training step of an `nn` MLP with AdamW, from the model's making on."""
+    """Yield the first training step of an `nn` MLP with AdamW, from the model's making on."""
 
     def make(nn: Any) -> Any:
         return nn.Sequential(nn.Linear(64, 256), nn.relu, nn.Linear(256, 256), nn.relu, nn.Linear(256, 10))
@@ -213,7 +213,7 @@ def first_conv(mx: Any) -> Iterator[Step]:
 
 
 def gpt_steps(mx: Any, layers: int = gpt.LAYERS) -> Iterator[Step]:
-    """The training step of a small GPT, again and again: the first, the second and so on."""
+    """Return the training step of a small GPT, again and again: the first, the second and so on."""
     return itertools.repeat(gpt.mlx_step(mx, layers))
 
 
@@ -223,7 +223,7 @@ def gpt_steps_jax(layers: int = gpt.LAYERS) -> Iterator[Step]:
 
 
 def changing_batches(mx: Any) -> Iterator[Step]:
-    """A training step of an `nn` MLP with Adam, every batch of another size."""
+    """Yield a training step of an `nn` MLP with Adam, every batch of another size."""
     nn, optimizers = sibling(mx, "nn"), sibling(mx, "optimizers")
     mx.random.seed(0)
     model = nn.Sequential(nn.Linear(16, 32), nn.relu, nn.Linear(32, 32), nn.relu, nn.Linear(32, 1))
@@ -242,7 +242,7 @@ def changing_batches(mx: Any) -> Iterator[Step]:
 
 
 def concatenated_cache(mx: Any, heads: int = 4, width: int = 32) -> Iterator[Step]:
-    """A token's attention to all tokens before it: keys and values grow by `concatenate`."""
+    """Yield a token's attention to all tokens before it: keys and values grow by `concatenate`."""
     weights = _evaluated(mx, *(_normal(k, heads * width, heads * width) / 12 for k in range(3)))
     keys, values = _evaluated(mx, *np.zeros((2, heads, 0, width), np.float32))
 

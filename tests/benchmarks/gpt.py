@@ -47,7 +47,7 @@ def parameters(layers: int = LAYERS) -> dict[str, Any]:
 
 
 def tokens() -> tuple[np.ndarray, np.ndarray]:
-    """A batch: the tokens (8, 64), and those that follow them."""
+    """Return a batch: the tokens (8, 64), and those that follow them."""
     text = np.random.default_rng(1).integers(0, VOCABULARY, (BATCH, LENGTH + 1)).astype(np.int32)
     return text[:, :-1], text[:, 1:]
 

@@ -160,7 +160,7 @@ def rope_jax() -> Step:
 
 
 def _factors() -> np.ndarray:
-    """A million numbers whose products stay finite."""
+    """Return a million numbers whose products stay finite."""
     return 1 + _normal(0, 1_000_000) / 1000
 
 

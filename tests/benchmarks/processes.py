@@ -56,18 +56,19 @@ print(time.perf_counter() - start)
 
 
 def _installed() -> dict[str, str]:
-    """The environment, but that modules are compiled once, as where a package is installed."""
+    """Return the environment, but that modules are compiled once, as where a package is installed."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def fresh(home: str) -> dict[str, str]:
-    """The environment of a user who has run nothing before: no cache of JAX's on disk, and in `home` none of ours."""
+    """Return the environment of a user who has run nothing before: no cache of JAX's on disk, and in `home` none of
+    ours."""
     kept = {k: v for k, v in _installed().items() if not k.startswith((*_JAX_CACHE, "MXCOMPAT_CACHE"))}
     return kept | {"HOME": home, "XDG_CACHE_HOME": os.path.join(home, ".cache")}
 
 
 def run(code: str, *args: str) -> list[float]:
-    """The numbers that a program prints."""
+    """Return the numbers that a program prints."""
     command = [sys.executable, "-c", code, *args]
     out = subprocess.run(command, cwd=ROOT, env=_installed(), check=True, stdout=subprocess.PIPE, text=True).stdout
     return [float(word) for word in out.split()]
@@ -88,7 +89,8 @@ def step_memory(sides: list[str], rounds: int) -> tuple[dict[str, float], dict[s
 
 
 def import_seconds(modules: dict[str, str], rounds: int) -> dict[str, float]:
-    """The time, in seconds, that importing each module takes in a fresh process. `modules` by the name of the side."""
+    """Return the time, in seconds, that importing each module takes in a fresh process. `modules` by the name of the
+    side."""
     found: dict[str, list[float]] = {side: [] for side in modules}
     for _ in range(rounds + 1):  # the first round fills the disk's cache
         for side, module in modules.items():

@@ -37,12 +37,12 @@ _PACKAGES = ("jax", "jaxlib", "mlx", "numpy", "mlx-lm")
 
 
 def machine() -> str:
-    """The machine, in words."""
+    """Return the machine, in words."""
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
 
 def _processor() -> str:
-    """The processor's name, where the system tells."""
+    """Return the processor's name, where the system tells."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
@@ -164,7 +164,7 @@ def _sides(row: Row) -> list[str]:
 
 
 def plot(rows: Sequence[Row], palette: Palette, title: str) -> Drawing:
-    """The ratios of the rows, on a logarithmic axis: a dot for the median, a bar between the quartiles."""
+    """Return the ratios of the rows, on a logarithmic axis: a dot for the median, a bar between the quartiles."""
     colours = dict(zip(SIDES[1:], (palette.accent, palette.second), strict=True))
     ends = [
         end for row in rows for side in _sides(row) for end in (row.ratio(side) or 1.0, *row.spread.get(side, ()))

@@ -60,7 +60,7 @@ def compared(values: dict[str, Sequence[float]]) -> tuple[dict[str, float], dict
 
 
 def present() -> list[str]:
-    """The sides that can be measured here: real MLX need not be installed."""
+    """Return the sides that can be measured here: real MLX need not be installed."""
     return [side for side in SIDES if side != "MLX" or importlib.util.find_spec("mlx")]
 
 

@@ -21,8 +21,8 @@ _ROUND_SECONDS = 0.15
 
 
 def steps(workload: Workload, real: bool = True) -> dict[str, Callable[[], Any]]:
-    """The step of each side that is there, warmed up; `real` says whether real MLX is to be one. Raises AssertionError
-    if they compute different numbers."""
+    """Return the step of each side that is there, warmed up; `real` says whether real MLX is to be one. Raises
+    AssertionError if they compute different numbers."""
     import mxcompat.core
 
     sides = {"mxcompat": lambda: workload.mlx(mxcompat.core)}

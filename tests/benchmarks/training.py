@@ -39,7 +39,7 @@ def _here(x: Any, kind: str) -> Any:
 def _mlx_step(
     mx: Any, model: Any, parameters: Parameters, x: np.ndarray, y: np.ndarray, place: Place = _here
 ) -> Step:  # fmt: skip
-    """A training step as an MLX user writes it, nothing compiled. Each call trains once and gives the loss."""
+    """Return a training step as an MLX user writes it, nothing compiled. Each call trains once and gives the loss."""
     nn, optimizers = sibling(mx, "nn"), sibling(mx, "optimizers")
     model.load_weights([(path, place(mx.array(value), "parameters")) for path, value in parameters.items()])
     optimizer = optimizers.AdamW(learning_rate=RATE)

@@ -79,12 +79,12 @@ class Network:
             subprocess.run(["ip", "netns", "del", f"{self._prefix}-{name}"], capture_output=True, check=False)
 
     def command(self, *command: str) -> list[str]:
-        """A command as on the user's own machine, from which the hosts are reached without a password."""
+        """Return a command as on the user's own machine, from which the hosts are reached without a password."""
         setup = self._names("here") + f"export PATH={shlex.quote(str(self._folder))}:$PATH"
         return ["ip", "netns", "exec", f"{self._prefix}-here", "sh", "-c", f'{setup}; exec "$@"', "sh", *command]
 
     def pids(self, name: str) -> list[int]:
-        """The processes on a host, besides its server."""
+        """Return the processes on a host, besides its server."""
         line = ["ip", "netns", "pids", f"{self._prefix}-{name}"]
         found = subprocess.run(line, capture_output=True, text=True, check=False).stdout.split()
         return [int(pid) for pid in found if int(pid) not in [server.pid for server in self._servers]]

@@ -14,7 +14,7 @@ HERE = f"{PROGRAM}:"
 
 
 def told(what: str, limit: int = 240, size: int = 2) -> tuple[int, dict[int, list[str]]]:
-    """The exit status, and what each rank is told by each of two collectives."""
+    """Return the exit status, and what each rank is told by each of two collectives."""
     result = launch(size, str(PROGRAM), what, MXCOMPAT_DISTRIBUTED_TIMEOUT=str(limit))
     lines = [line.partition("is told: ") for line in result.stdout.splitlines()]
     found: dict[int, list[str]] = {rank: [] for rank in range(size)}

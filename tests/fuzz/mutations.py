@@ -91,7 +91,7 @@ _HELD = {
 
 
 def call(number: int) -> Call:
-    """The call with this number."""
+    """Return the call with this number."""
     draw = random.Random(number)
     case = draw.choice(_cases())
     tree = _tree(case.expression)

@@ -179,8 +179,8 @@ def _zeros(a: Aval) -> np.ndarray:
 def _second(
     program: Program, primals: int, given: list[Any], cotangents: list[np.ndarray], forward: bool
 ) -> list[Found]:  # fmt: skip
-    """The derivatives of the gradient and of the tangents, both ways, if NumPy has them; `forward` says whether to take
-    any forward."""
+    """Return the derivatives of the gradient and of the tangents, both ways, if NumPy has them; `forward` says
+    whether to take any forward."""
     count = len(program.out_avals)
     found = []
     back = gradient(program, primals, count)
@@ -204,7 +204,8 @@ def _derived(
     what: str, made: Derivative, by_jax: Callable[..., list[Any]], primals: int, given: list[Any], more: list[Any],
     forward: bool,
 ) -> list[Found]:  # fmt: skip
-    """The derivatives of a derivative with respect to where it is taken and to `more`, cotangents or tangents."""
+    """Return the derivatives of a derivative with respect to where it is taken and to `more`, cotangents or
+    tangents."""
     inputs = [*given, *more]
     wanted = (*range(primals), *range(len(given), len(inputs)))
     points = [inputs[k] for k in wanted]

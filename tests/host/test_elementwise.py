@@ -66,7 +66,7 @@ def dtypes_of(name):
 
 
 def outcome(name, dtype):
-    """The dtype of the result."""
+    """Return the dtype of the result."""
     return getattr(mx, name)(*[mx.zeros((), getattr(mx, dtype))] * SAMPLES[name].operands)._node.aval.dtype._label
 
 

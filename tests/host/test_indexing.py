@@ -146,7 +146,7 @@ def test_writes_numbers(mode: str) -> None:
 
 
 def picked(index: Callable[..., Any], arrays: list[np.ndarray]) -> tuple[int, ...]:
-    """The shape of a value to write at an index: ints beside arrays of indices are passed over."""
+    """Return the shape of a value to write at an index: ints beside arrays of indices are passed over."""
     whole = np.empty((4, 5, 3))
     items = index(whole, *[np.zeros(i.shape, int) for i in arrays])
     if not isinstance(items, tuple):

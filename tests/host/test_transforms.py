@@ -150,7 +150,7 @@ def test_compile():
 
 
 def custom_vjp():
-    """A function of two outputs whose rule is not its derivative."""
+    """Return a function of two outputs whose rule is not its derivative."""
 
     @mx.custom_function
     def f(x, y):

@@ -48,7 +48,7 @@ class Case(NamedTuple):
 
 
 def called(case: Case) -> Any:
-    """The result of a call.
+    """Return the result of a call.
 
     Raises:
         AssertionError: if it ended in another way than the case says.

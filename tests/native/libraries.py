@@ -54,7 +54,7 @@ def pythons() -> tuple[Python, ...]:
 
 
 def built(python: Python, folder: Path) -> Path:
-    """The extension as setup.py builds it with this Python, in a folder. setuptools is this Python's.
+    """Return the extension as setup.py builds it with this Python, in a folder. setuptools is this Python's.
 
     Raises:
         AssertionError: if it does not compile.

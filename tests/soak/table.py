@@ -92,7 +92,7 @@ class Figure(NamedTuple):
 
 
 def measured(row: Row, side: str, seconds: float = 1500.0) -> Figure:
-    """The figure of a row, on the side "ours" or "real"."""
+    """Return the figure of a row, on the side "ours" or "real"."""
     command = [sys.executable, "-m", "tests.soak.worker", *row.worker]
     if not row.worker:
         package = "mlx.core" if side == "real" else "mxcompat.core"
@@ -108,7 +108,7 @@ def measured(row: Row, side: str, seconds: float = 1500.0) -> Figure:
 
 
 def written(page: str, lines: list[str]) -> str:
-    """The page with this table in it."""
+    """Return the page with this table in it."""
     before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:

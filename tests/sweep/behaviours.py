@@ -280,7 +280,7 @@ def indexing() -> list[Case]:
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """Return all of them."""
     found = [*printing(), *construction(), *promotion(), *indexing()]
     found += table(MODULES, "modules", dtypes=("float16", "bfloat16", "float32"))
     found += table(TREES, "trees", dtypes=SINGLE)

@@ -40,7 +40,7 @@ class Given:
     matrix: str = ""
 
     def values(self, dtype: str, seed: int, extra: tuple[int, ...] = ()) -> np.ndarray:
-        """The values, in a dtype of NumPy from which MLX casts to `dtype` without loss of meaning."""
+        """Return the values, in a dtype of NumPy from which MLX casts to `dtype` without loss of meaning."""
         dtype = self.dtype or dtype
         shape = extra + self.shape
         rng = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ SPECIAL = {
 
 
 def special(dtype: str) -> np.ndarray:
-    """The special values of a dtype."""
+    """Return the special values of a dtype."""
     if dtype == "bool_":
         return np.array([True, False])
     if "int" in dtype:
@@ -123,7 +123,7 @@ class Case:
         return _compiled(self.expression)
 
     def smooth(self) -> list[int]:
-        """The numbers of the arrays that may be differentiated."""
+        """Return the numbers of the arrays that may be differentiated."""
         return [k for k, g in enumerate(self.given) if not g.dtype]
 
 
@@ -142,7 +142,7 @@ def _given(text: str) -> Given:
 
 
 def expand(line: str) -> Iterator[str]:
-    """The lines that one with `{a,b}` stands for."""
+    """Yield the lines that one with `{a,b}` stands for."""
     found = re.search(r"\{\{(.*?)\}\}", line)
     if found is None:
         yield line
@@ -152,7 +152,7 @@ def expand(line: str) -> Iterator[str]:
 
 
 def table(text: str, family: str, **settings: Any) -> list[Case]:
-    """The cases of a table."""
+    """Return the cases of a table."""
     found = []
     for line in text.strip().splitlines():
         for one in expand(line):
@@ -190,7 +190,8 @@ _HELPERS = {
 
 
 def names_in(expression: str) -> set[str]:
-    """The public names that an expression uses, as the stubs have them: `linalg.norm`, `array.sum`, `array.__add__`."""
+    """Return the public names that an expression uses, as the stubs have them: `linalg.norm`, `array.sum`,
+    `array.__add__`."""
     found = set()
     for node in ast.walk(ast.parse(expression, mode="eval")):
         if isinstance(node, ast.Attribute):

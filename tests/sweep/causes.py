@@ -275,5 +275,5 @@ CAUSES: tuple[Cause, ...] = (
 
 
 def cause_of(found: Finding, causes: Iterable[Cause] = CAUSES) -> Cause | None:
-    """The first cause that explains a finding; None if it is a fault."""
+    """Return the first cause that explains a finding; None if it is a fault."""
     return next((cause for cause in causes if cause.explains(found)), None)

@@ -22,7 +22,7 @@ def counting(mx: Any, like: Any) -> Any:
 
 
 def _put(mx: Any, lib: Any, dtype: Any, x: Any, place: Any, value: Any) -> Any:
-    """An array after an assignment."""
+    """Return an array after an assignment."""
     x = mx.array(x)
     x[place] = value
     return x
@@ -35,14 +35,14 @@ def _inplace(mx: Any, lib: Any, dtype: Any, x: Any, operator: str, y: Any) -> An
 
 
 def _net(mx: Any, lib: Any, dtype: Any, module: Any) -> Any:
-    """A module whose parameters have the dtype, if that is one of floats."""
+    """Return a module whose parameters have the dtype, if that is one of floats."""
     if mx.issubdtype(dtype, mx.floating):
         module.set_dtype(dtype)
     return module
 
 
 def _trained(mx: Any, lib: Any, dtype: Any, module: Any, *xs: Any) -> Any:
-    """The gradients of a module's parameters, of its output weighted by 1, 2, 3, …"""
+    """Return the gradients of a module's parameters, of its output weighted by 1, 2, 3, …"""
 
     def loss(*given: Any) -> Any:
         out = module(*given)
@@ -54,7 +54,7 @@ def _trained(mx: Any, lib: Any, dtype: Any, module: Any, *xs: Any) -> Any:
 
 
 def _model(mx: Any, lib: Any, dtype: Any) -> Any:
-    """A module with modules, lists and dicts of them, an array, a number and something private."""
+    """Return a module with modules, lists and dicts of them, an array, a number and something private."""
     mx.random.seed(3)
 
     class Model(lib.nn.Module):
@@ -84,7 +84,7 @@ def _flat(mx: Any, lib: Any, dtype: Any, module: Any) -> list[tuple[str, Any]]:
 
 
 def _reloaded(mx: Any, lib: Any, dtype: Any, module: Any, kind: str) -> Any:
-    """The parameters of a module that has read the weights of another from a file."""
+    """Return the parameters of a module that has read the weights of another from a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / f"w.{kind}")
         module.save_weights(path)

@@ -202,7 +202,7 @@ NOT_SWEPT = {
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """Return all of them."""
     floats = ("float16", "bfloat16", "float32", "float64", "int32", "complex64")
     return [
         *table(ACTIVATIONS, "activations"),

@@ -631,7 +631,7 @@ def elementwise() -> list[Case]:
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """Return all of them."""
     tables = {
         "reductions": REDUCTIONS, "shapes": SHAPES, "arithmetic": ARITHMETIC, "creation": CREATION,
         "products": PRODUCTS, "linalg": LINALG, "fft": FFT, "random": RANDOM, "fast": FAST, "quantized": QUANTIZED,

@@ -31,7 +31,7 @@ COMPILED = ("bool_", "int32", "uint8", "bfloat16", "float32", "complex64")
 
 
 def ways_of(case: Case, dtype: str) -> list[str]:
-    """The names of the ways that make sense for a case."""
+    """Return the names of the ways that make sense for a case."""
     if case.plain_only or not case.given:
         return ["plain"]
     smooth = case.smooth()
@@ -71,7 +71,7 @@ def prepared(mx: Any, values: list[np.ndarray], dtypes: list[str]) -> list[Any]:
 
 
 def run(mx: Any, case: Case, dtype: str, way: str) -> Any:
-    """The result of a case on one side, evaluated; or the exception."""
+    """Return the result of a case on one side, evaluated; or the exception."""
     values = _special_values(case, dtype) if way == "special" else _values(case, dtype, way)
     arrays = prepared(mx, values, [g.dtype or dtype for g in case.given])
     mx.random.seed(7)

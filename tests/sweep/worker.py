@@ -56,7 +56,7 @@ class Finding(NamedTuple):
 
 
 def all_cells(word: str = "") -> list[Cell]:
-    """Every cell, in the order of the tables; those whose expression or family has the word."""
+    """Return every cell, in the order of the tables; those whose expression or family has the word."""
     from tests.sweep import behaviours, layers, ops
     from tests.sweep.ways import ways_of
 
@@ -75,7 +75,7 @@ _CASES: list[Any] = []
 
 
 def case_of(cell: Cell) -> Any:
-    """The case of a cell of `all_cells`."""
+    """Return the case of a cell of `all_cells`."""
     return _CASES[cell.case]
 
 
@@ -87,7 +87,7 @@ def sweep(cells: list[Cell], processes: int = 2) -> Iterator[Finding]:
 
 
 def in_blocks(cells: list[Cell]) -> list[list[Cell]]:
-    """The cells in lists of which one worker takes one."""
+    """Return the cells in lists of which one worker takes one."""
     return [cells[k : k + _BLOCK] for k in range(0, len(cells), _BLOCK)]
 
 
@@ -123,7 +123,8 @@ def _block(cells: list[Cell]) -> list[Finding]:
 
 
 def _alone(cell: Cell) -> list[Finding]:
-    """The findings of a cell of which a worker died, if it is to blame: the memory may have been spoiled before."""
+    """Return the findings of a cell of which a worker died, if it is to blame: the memory may have been spoiled
+    before."""
     begun, findings, answered, end = _work([cell])
     if begun:
         return findings
