@@ -31,7 +31,7 @@ def _function(mx: Any, expression: str) -> Callable[..., Any]:
 
 
 def _counting(mx: Any, like: Any) -> Any:
-    """1, 2, 3, … in the shape and dtype of an array: a direction that tells its elements apart."""
+    """Return 1, 2, 3, … in the shape and dtype of an array: a direction that distinguishes its elements."""
     return mx.arange(1, like.size + 1).reshape(like.shape).astype(like.dtype)
 
 

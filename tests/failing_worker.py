@@ -16,7 +16,7 @@ import numpy as np
 NAN, INFINITY = float("nan"), float("inf")
 
 PATIENCE = 60
-"""Seconds that a case may take, which takes a hundredth of one."""
+"""Limit in seconds for a case, a hundred times its need."""
 
 MATRICES = {
     "zeros": [[0, 0], [0, 0]],

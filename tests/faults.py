@@ -1,10 +1,10 @@
-"""Fault injection: something goes wrong at the n-th thing that the engine does.
+"""Fault injection: a fault occurs at the n-th point that the engine reaches.
 
     with failing_at(7, interrupted) as points:
         step()
 
-A point is an op in NumPy, forward or backward, a trace, a compile, a run of an executable, and storing a value. The
-number of them is `points.count`.
+A point is an op in NumPy, forward or backward, a trace, a compile, a run of an executable, or the storing of a
+value. `points.count` is the number of points reached.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Alarmed(Exception):
 
 @contextmanager
 def alarming() -> Iterator[None]:
-    """A context in which SIGALRM raises that."""
+    """Return a context in which SIGALRM raises `Alarmed`."""
 
     def handle(*_: object) -> NoReturn:
         raise Alarmed
@@ -69,7 +69,7 @@ class Points:
         self._thread = threading.get_ident()
 
     def reach(self, name: str) -> None:
-        """Be at a point."""
+        """Count a point, and cause the fault if it is the n-th."""
         if threading.get_ident() != self._thread:
             return
         self.count += 1
@@ -78,7 +78,7 @@ class Points:
             self._happens()
 
     def before(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function, with a point before it."""
+        """Return the function with a point before it."""
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             self.reach(name)
@@ -89,7 +89,7 @@ class Points:
 
 @contextmanager
 def failing_at(n: int | None, happens: Callable[[], None] = _broken) -> Iterator[Points]:
-    """Have something go wrong at the n-th point; None counts them alone."""
+    """Cause a fault at the n-th point; with None, count the points only."""
     points = Points(n, happens)
 
     def run(executable: Any, arrays: Any, scalars: Any, counts: bool = True) -> Any:

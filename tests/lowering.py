@@ -1,4 +1,4 @@
-"""Lowering for accelerators that are not there, and taking on the CPU the choices that the library takes on one."""
+"""Lower programs for absent accelerators, and make an accelerator's choices on the CPU."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def lower(program: Program, scalars: tuple) -> None:
 
 
 def ops_of(program: Program) -> set[Op]:
-    """Return the ops of a Program, to any depth."""
+    """Return the ops of a Program, at any depth."""
     inner = [p for _, params, _ in program.instructions for p in params if isinstance(p, Program)]
     return {op for op, _, _ in program.instructions}.union(*map(ops_of, inner))

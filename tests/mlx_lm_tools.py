@@ -1,4 +1,4 @@
-"""Jobs of `mlx_lm_worker` on a model in a folder: what mlx-lm's programs do to one, from text to text.
+"""Jobs of `mlx_lm_worker` on a model in a folder: mlx-lm's programs, from text to text.
 
 The folder has a two-layer Llama with the weights of `mlx_lm_made`, and a tokenizer that knows 62 characters.
 """
@@ -34,7 +34,7 @@ SENTENCES = ("The cat sat.", "Dogs bark (often).", "It rains; we stay here.", "W
 
 @cache
 def _made() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder as one downloads it."""
+    """Return a folder with a model, in the form of a download."""
     from mlx_lm.utils import save_config, save_model
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
@@ -218,7 +218,7 @@ def _data(path: Path) -> None:
 
 
 def tuned(kind: str, optimizer: str = "adam", *, bits: int | None = None, **options: Any) -> Arrays:
-    """`mlx_lm lora`, then `mlx_lm fuse`: the losses, the adapters' names, the logits before and after fusing."""
+    """Run `mlx_lm lora`, then `mlx_lm fuse`; return losses, adapters' names, and logits before and after fusing."""
     from mlx_lm import convert, fuse, lora
 
     with scratch() as out:
@@ -284,7 +284,7 @@ def fused_to_gguf() -> Arrays:
 
 @job
 def server() -> Arrays:
-    """Requests one after the other, and two at the same time, over HTTP."""
+    """Return the answers of a server to requests in sequence, and to two at the same time."""
     import mlx_lm.server as module
 
     options = types.SimpleNamespace(

@@ -66,7 +66,7 @@ def plain_cache() -> Arrays:
 
 @job
 def full_cache() -> Arrays:
-    """Across the end of the cache's buffer, which is 256 long: it is used whole, then it grows."""
+    """Generate past the end of the cache's buffer of 256 entries: it is used completely, then it grows."""
     made, cache = llama(), pair(caches.KVCache)
     made(mx.array(np.resize(TOKENS, (1, 254))), cache=cache)
     return decode(made, cache, prompt=1, steps=3)
@@ -249,7 +249,7 @@ def structures() -> int:
 
 
 class _Reports(TrainingCallback):
-    """The losses as the trainer reports them, and how many structures had been seen at each step."""
+    """Callback that records the trainer's losses, and the number of structures at each step."""
 
     def __init__(self) -> None:
         self.losses: list[float] = []

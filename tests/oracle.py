@@ -23,12 +23,12 @@ __all__ = ["check", "ours", "real", "run", "same", "to_numpy"]
 
 
 def check(fn: Callable[..., Any], *args: Any, tol: float | None = None, message: bool | None = None) -> Any:
-    """Assert that `fn(mx, *args)` does the same on both sides; returns what mxcompat returned (or raised).
+    """Assert that `fn(mx, *args)` does the same on both sides, and return mxcompat's result or exception.
 
     Args:
-        tol: tolerance, relative and absolute, instead of the dtype's. Say why where it is used.
-        message: whether the messages of exceptions must be equal; by default all but those that Python or real MLX's
-            binding layer writes.
+        tol: tolerance, relative and absolute, instead of the dtype's. State the reason at the call.
+        message: True if messages of exceptions must be equal. The default excludes messages of Python and of real MLX's
+            binding layer.
     """
     want, got = run(real, fn, args), run(ours, fn, args)
     found = testing.differences(want, got, tol, messages=message)
@@ -38,7 +38,7 @@ def check(fn: Callable[..., Any], *args: Any, tol: float | None = None, message:
 
 
 def run(mx: Any, fn: Callable[..., Any], args: Any = ()) -> Any:
-    """`fn` on one side, evaluated; or the exception it raised."""
+    """Run `fn` on one side, and return the evaluated result or the exception."""
     try:
         given = [mx.array(a) if isinstance(a, np.ndarray) else a for a in args]
         out = fn(mx, *given)

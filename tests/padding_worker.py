@@ -64,7 +64,7 @@ JOBS: dict[str, Callable[[Any], Iterator[list[int]]]] = {
     "rotating batch": rotating_batch(48),
     "attention by hand": generated,
 }
-"""The rotating ones are full after some 40 tokens, and begin again at the front."""
+"""The jobs by name. Rotating caches are full after some 40 tokens, and start again at the front."""
 
 
 def model(job: str) -> Any:

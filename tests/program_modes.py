@@ -49,7 +49,7 @@ def _value_and_grad(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> 
 
 
 def _of_inexact(mx: Any, f: Callable, xs: list[Any]) -> tuple[Callable, list[Any]]:
-    """Return the function of the inexact arguments alone, and those."""
+    """Return the function of its inexact arguments alone, and these arguments."""
     which = inexact(mx, xs)
 
     def g(*ys: Any) -> Any:
@@ -157,7 +157,7 @@ NEED_FLOATS = ("grad", "checkpoint", "vjp", "jvp")
 
 
 def run_mode(mx: Any, program: Program, mode: str, arrays: list[np.ndarray] | None = None) -> Any:
-    """Return a program under a mode (or "plain"), on one side, evaluated; or the exception."""
+    """Return the evaluated result of a program under a mode (or "plain") on one side, or the exception."""
     rng = random.Random(program.seed)
     try:
         f = program.function(mx)

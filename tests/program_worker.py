@@ -16,7 +16,7 @@ from pathlib import Path
 __all__ = ["run_seeds"]
 
 _SETTINGS = {"JAX_ENABLE_COMPILATION_CACHE": "0"}
-"""No program runs often enough to be worth keeping on disk."""
+"""Settings of a worker: no disk cache, as no program recurs."""
 
 _LIMIT = 240.0
 """Seconds for a worker, many times its need, because real MLX may hang as well as crash."""

@@ -131,7 +131,7 @@ def make(seed: int) -> Program:
                 value = eval(step, names | values)
                 real.eval(value)
             except Exception:
-                if rng.random() < 0.002:  # the exception is what there is to compare
+                if rng.random() < 0.002:  # rarely, a raising step stays, to compare exceptions
                     program.steps.append(step)
                     break
                 continue

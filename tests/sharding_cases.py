@@ -478,7 +478,7 @@ class MLP(nn.Module):
 
 
 def column_then_row(path, x):
-    """Tensor parallel: the first layer's outputs are divided, the second's inputs."""
+    """Compute a tensor-parallel MLP: the first layer's outputs are sharded, and the second's inputs."""
     return {"up.weight": ("model", None), "up.bias": "model", "down.weight": (None, "model")}.get(path)
 
 
@@ -564,7 +564,7 @@ def test_a_fully_sharded_model_takes_a_part_of_the_memory():
 
 
 def test_a_checkpointed_model_goes_on_elsewhere(tmp_path):
-    """Weights saved from one layout, loaded into another."""
+    """Load weights, saved from one layout, into another."""
     model, _, _, _ = train(LAYOUTS["fully sharded"], adamw, steps=2)
     model.save_weights(str(tmp_path / "w.safetensors"))
     again = MLP()
@@ -621,7 +621,7 @@ def test_a_huge_derivative_runs_in_segments(monkeypatch, plans):
 
 
 def test_tokens_of_a_tensor_parallel_model():
-    """Attention over a cache that grows, its heads divided among the devices."""
+    """Compare attention over a growing cache whose heads are sharded."""
     heads, width, room = 8, 16, 64
     weights = [numbers(heads * width, heads * width, seed=k) / 12 for k in range(4)]
 

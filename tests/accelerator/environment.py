@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def made(folder: Path, extra: str) -> Path:
-    """Return the Python of the environment in a folder, which is made if it is not there."""
+    """Return the Python of the environment in a folder, after creating it if it is missing."""
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -24,8 +24,10 @@ def made(folder: Path, extra: str) -> Path:
 
 
 def _install_mlx(python: Path) -> None:
-    """MLX's CUDA back-end, of the version that the tests compare with, if there is a wheel for this machine. Without it
-    real MLX computes on the CPU, which the tests can do with and the tables say."""
+    """Install MLX's CUDA back-end, in the version of the tests, if there is a wheel for this machine.
+
+    Without it real MLX computes on the CPU. The tests accept that, and the tables say so.
+    """
     try:
         wanted = version("mlx")
     except PackageNotFoundError:

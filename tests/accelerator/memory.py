@@ -1,5 +1,4 @@
-"""The most memory that a training step takes on the device, beside hand-written `jax.jit`: each in a process of its
-own."""
+"""Peak device memory of a training step, compared with hand-written `jax.jit`, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ print(jax.devices()[0].memory_stats()["peak_bytes_in_use"])
 
 
 def run(dry: bool, output: Path) -> bool:
-    """Measure, and print both; in a dry run, where the device keeps no account, the resident memory of the process."""
+    """Measure and print both. A dry run measures resident memory, as the CPU keeps no account."""
     sides = ["mxcompat", "jax.jit"]
     if dry:
         found, _ = processes.step_memory(sides, 1)

@@ -58,7 +58,7 @@ ABOUT_THE_CPU = {
     "tests/test_tiers.py": "what runs in NumPy, in a hurry, and for speed",
     "tests/test_unroll.py": "a pass over the CPU's code",
 }
-"""The files that are left out, and why."""
+"""Excluded test files, with the reasons."""
 
 _BUFFERS = "a buffer shares the memory of this process, in which a GPU's arrays are not"
 _SIGNS = "of eigenvectors and singular vectors the signs, and of eigenvalues the order, are the solver's"
@@ -102,7 +102,7 @@ A_FEW = ["tests/test_elementwise.py", "tests/test_matmul.py", "-k", "matmul or t
 
 
 def run(dry: bool, output: Path) -> bool:
-    """Run the tests that apply; in a dry run a few of them."""
+    """Run the tests that apply, or a few of them in a dry run."""
     left_out = [*[f"--ignore={path}" for path in ABOUT_THE_CPU], *[f"--deselect={name}" for name in NOT_THERE]]
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "tests.accelerator.suite", f"--junitxml={output / 'tests.xml'}",

@@ -65,7 +65,7 @@ def counted(dry: bool, fresh: bool = False) -> dict[str, int]:
 
 
 def run(dry: bool, output: Path) -> bool:
-    """Count and print. A loss that is printed is one transfer to the host; on a CPU that is none."""
+    """Count and print the transfers. A printed loss is one transfer to the host, or none on a CPU."""
     found = counted(dry)
     print(f"{STEPS} steps of which {PRINTED} print their loss: {found}")
     (output / "transfers.txt").write_text(f"{found}\n")

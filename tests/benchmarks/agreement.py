@@ -14,7 +14,7 @@ _ALL = 16
 
 
 def digest(value: Any) -> list[float]:
-    """Numbers that stand for a value, to be compared and to be passed between processes.
+    """Return numbers that represent a value, to compare it and to pass it between processes.
 
     Args:
         value: None, a number, a string, an array (evaluated, of real numbers), or lists and dicts of these.
@@ -30,7 +30,7 @@ def digest(value: Any) -> list[float]:
     array = np.asarray(value).astype(np.float64).ravel()
     if array.size <= _ALL:
         return array.tolist()
-    order = np.cos(np.arange(array.size))  # tells a permutation apart
+    order = np.cos(np.arange(array.size))  # makes the digest depend on the order
     return [float(array.size), float(np.linalg.norm(array)), float(array @ order)]
 
 

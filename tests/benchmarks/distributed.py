@@ -30,13 +30,13 @@ _LIMITS = {
     "send and receive 4 KB, there and back": None,
     "data-parallel step of the GPT": 0.3,
 }
-"""The rows, and at most how many times real MLX's time each may take."""
+"""The rows, each with its limit as a multiple of real MLX's time."""
 
 _PIPELINED = 50
 
 
 def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Yield the rows that are wanted."""
+    """Yield the wanted rows."""
     names = [name for name in _LIMITS if wanted(name)]
     sides = [side for side in present() if side != "jax.jit"]
     found = {side: _measured(side, names, rounds) for side in sides} if names else {}
@@ -47,7 +47,7 @@ def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
 
 
 def _measured(side: str, names: list[str], rounds: int) -> dict[str, float]:
-    """Return the seconds of each, on rank 0."""
+    """Return the seconds of each row, on rank 0."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "seconds"
         program = ["-m", "tests.benchmarks.distributed", side, str(out), str(rounds), *names]
@@ -103,7 +103,7 @@ def _steps(mx: Any, nn: Any, group: Any) -> dict[str, Callable[[], Any]]:
 
 
 def _member(side: str, out: str, rounds: str, *names: str) -> None:
-    """One rank."""
+    """Run one rank."""
     import time
 
     if side == "mxcompat":
@@ -125,7 +125,7 @@ def _member(side: str, out: str, rounds: str, *names: str) -> None:
             steps[name]()
         times = []
         for _ in range(int(rounds)):
-            mx.eval(mx.distributed.all_sum(mx.array(1.0)))  # both are here
+            mx.eval(mx.distributed.all_sum(mx.array(1.0)))  # waits for the other rank
             start = time.perf_counter()
             steps[name]()
             times.append(time.perf_counter() - start)

@@ -137,7 +137,7 @@ def random_normal(mx: Any) -> Step:
 
 
 def newton(mx: Any) -> Step:
-    """Newton's method for a cube root, which looks at every step whether it is there."""
+    """Return Newton's method for a cube root, which tests for convergence at every step."""
 
     def f(x: Any) -> Any:
         return x * x * x - 2.0

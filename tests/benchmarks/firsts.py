@@ -62,7 +62,7 @@ OPS: tuple[Callable[[Any, Any, Any], Any], ...] = (
 
 
 def single_ops(mx: Any) -> Iterator[Step]:
-    """Each of `OPS` in turn, never twice on the same shape."""
+    """Yield each of `OPS` in turn, never twice on the same shape."""
     for k in itertools.count(3):
         for j, op in enumerate(OPS):
             a, b = _evaluated(mx, *(_normal(k + i, k, 20 + j) for i in range(2)))
@@ -87,12 +87,14 @@ _POOL: tuple[Callable[[Any, Any, Any], Any], ...] = (
     lambda mx, x, y: x @ y,
     lambda mx, x, y: mx.concatenate([x[:3], y[3:]], axis=0),
 )
-"""Functions of two matrices (6, 6), to such a matrix. None turns a rounding of its inputs into more than that, except
-`where`, which takes the other branch where its inputs are all but equal."""
+"""Functions of two matrices (6, 6) to such a matrix. None amplifies rounding errors of its inputs, except `where`.
+
+`where` may take the other branch if its inputs are nearly equal.
+"""
 
 
 def random_structures(mx: Any, length: int = 8) -> Iterator[Step]:
-    """Expressions drawn from `_POOL`, `length` long: no two of the same structure, all of the same shapes."""
+    """Yield random expressions over `_POOL`, of length `length`: all structures differ, all shapes are equal."""
     rng = np.random.default_rng(0)
     start = _evaluated(mx, *(np.tanh(_normal(k, 6, 6)) for k in range(3)))
     seen = set()
@@ -112,7 +114,7 @@ def _follow(mx: Any, recipe: tuple[tuple[int, int], ...], start: list[Any]) -> A
 
 
 def gradient(mx: Any) -> Iterator[Step]:
-    """value_and_grad of a 4-layer MLP, 32 wide, each time of a batch of another size."""
+    """Yield `value_and_grad` of a 4-layer MLP, 32 wide, for a batch of another size each time."""
     params = [{"w": mx.array(_normal(k, 32, 32) / 6), "b": mx.zeros(32)} for k in range(4)]
     mx.eval(params)
 
@@ -131,7 +133,7 @@ def _score(mx: Any, x: Any, w: Any) -> Any:
 
 
 def vmap(mx: Any) -> Iterator[Step]:
-    """vmap over an axis of another size each time."""
+    """Yield `vmap` over an axis of another size each time."""
     (w,) = _evaluated(mx, _normal(0, 5, 5))
     for k in itertools.count(3):
         (xs,) = _evaluated(mx, _normal(k, k, 5))
@@ -178,7 +180,7 @@ def _trained(mx: Any, make: Callable[[Any], Any], x: np.ndarray, y: np.ndarray) 
 
 
 def models(mx: Any) -> Iterator[Step]:
-    """Return the parameters of an `nn` model, 5 million random numbers, made again and again."""
+    """Yield the construction of an `nn` model with 5 million random parameters, again and again."""
     nn = sibling(mx, "nn")
 
     def make() -> Any:
@@ -191,7 +193,7 @@ def models(mx: Any) -> Iterator[Step]:
 
 
 def first_mlp(mx: Any) -> Iterator[Step]:
-    """Yield the first training step of an `nn` MLP with AdamW, from the model's making on."""
+    """Yield the first training step of an `nn` MLP with AdamW, including the model's construction."""
 
     def make(nn: Any) -> Any:
         return nn.Sequential(nn.Linear(64, 256), nn.relu, nn.Linear(256, 256), nn.relu, nn.Linear(256, 10))
@@ -213,7 +215,7 @@ def first_conv(mx: Any) -> Iterator[Step]:
 
 
 def gpt_steps(mx: Any, layers: int = gpt.LAYERS) -> Iterator[Step]:
-    """Return the training step of a small GPT, again and again: the first, the second and so on."""
+    """Yield the training step of a small GPT repeatedly: the first, the second and so on."""
     return itertools.repeat(gpt.mlx_step(mx, layers))
 
 
@@ -260,7 +262,7 @@ def concatenated_cache(mx: Any, heads: int = 4, width: int = 32) -> Iterator[Ste
 
 
 def unevaluated_adam(mx: Any, steps: int = 150) -> Iterator[Step]:
-    """Adam on a vector of two, in a Python loop, evaluated once at the end."""
+    """Yield a run of Adam on a vector of two, in a Python loop that is evaluated once at the end."""
     gradient = mx.grad(lambda p: (1 - p[0]) ** 2 + 5 * (p[1] - p[0] ** 2) ** 2)
 
     def run() -> Any:

@@ -56,13 +56,12 @@ print(time.perf_counter() - start)
 
 
 def _installed() -> dict[str, str]:
-    """Return the environment, but that modules are compiled once, as where a package is installed."""
+    """Return an environment in which modules are compiled to bytecode once, as in an installed package."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def fresh(home: str) -> dict[str, str]:
-    """Return the environment of a user who has run nothing before: no cache of JAX's on disk, and in `home` none of
-    ours."""
+    """Return the environment of a first run: no disk cache of JAX, and an empty `home`."""
     kept = {k: v for k, v in _installed().items() if not k.startswith((*_JAX_CACHE, "MXCOMPAT_CACHE"))}
     return kept | {"HOME": home, "XDG_CACHE_HOME": os.path.join(home, ".cache")}
 
@@ -89,8 +88,7 @@ def step_memory(sides: list[str], rounds: int) -> tuple[dict[str, float], dict[s
 
 
 def import_seconds(modules: dict[str, str], rounds: int) -> dict[str, float]:
-    """Return the time, in seconds, that importing each module takes in a fresh process. `modules` by the name of the
-    side."""
+    """Return the import time of each module in a fresh process, in seconds. `modules` are by side."""
     found: dict[str, list[float]] = {side: [] for side in modules}
     for _ in range(rounds + 1):  # the first round fills the disk's cache
         for side, module in modules.items():

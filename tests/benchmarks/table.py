@@ -1,4 +1,4 @@
-"""The table that every benchmark prints: a row for each workload, its targets in the last column."""
+"""The table that every benchmark prints: a row for each workload, with its targets in the last column."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ SIDES = ("mxcompat", "jax.jit", "MLX")
 
 @dataclass
 class Row:
-    """A line of the table: what each side took, in `unit`; where it was measured in turn, what mxcompat took divided by
-    that, and between which quartiles the rounds were; and the targets, each with whether it was reached."""
+    """A row of the table: each side's value in `unit`, mxcompat's ratios to it, and the targets.
+
+    Ratios exist if the sides were measured in turn: the median and the quartiles over the rounds. Each target has a
+    flag that says if it was reached.
+    """
 
     name: str
     unit: str
@@ -60,7 +63,7 @@ def compared(values: dict[str, Sequence[float]]) -> tuple[dict[str, float], dict
 
 
 def present() -> list[str]:
-    """Return the sides that can be measured here: real MLX need not be installed."""
+    """Return the sides that can be measured here; real MLX may be missing."""
     return [side for side in SIDES if side != "MLX" or importlib.util.find_spec("mlx")]
 
 
@@ -86,7 +89,7 @@ def _decimals(value: float) -> int:
 
 
 class Table:
-    """Rows, printed as they come."""
+    """A table that prints each row when it is added."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []

@@ -21,8 +21,10 @@ _ROUND_SECONDS = 0.15
 
 
 def steps(workload: Workload, real: bool = True) -> dict[str, Callable[[], Any]]:
-    """Return the step of each side that is there, warmed up; `real` says whether real MLX is to be one. Raises
-    AssertionError if they compute different numbers."""
+    """Return the warmed-up step of each available side; `real` includes real MLX.
+
+    Raises AssertionError if the sides compute different numbers.
+    """
     import mxcompat.core
 
     sides = {"mxcompat": lambda: workload.mlx(mxcompat.core)}
@@ -57,7 +59,7 @@ def _tolerance() -> float:
 
 
 def settle() -> None:
-    """Wait until mxcompat has nothing more to compile."""
+    """Wait until mxcompat has no pending compile."""
     from mxcompat._graph.run import background
 
     background.settle()
@@ -96,7 +98,7 @@ def _count(step: Callable[[], Any]) -> tuple[int, int]:
 
 
 def _times(step: Callable[[], Any], counts: tuple[int, int]) -> list[float]:
-    """Seconds per step, sample by sample. The garbage collector stays on: a user's program pays for it too."""
+    """Return the seconds per step of each sample. The garbage collector stays on, as in a user's program."""
     samples, inner = counts
     out = []
     clock = time.perf_counter

@@ -1,4 +1,4 @@
-"""Groups of processes for the tests: mxcompat's launcher, and real MLX's ring without its own."""
+"""Groups of processes for the tests, started by mxcompat's launcher, or as real MLX's ring without its launcher."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 MEMBER = str(Path(__file__).with_name("member.py"))
 PATIENCE = 600
-"""Seconds after which something hangs: all of this takes a tenth of that, but not on a busy machine."""
+"""Seconds until a group counts as deadlocked; ten times its need, for busy machines."""
 
 
 def environment(**settings: str) -> dict[str, str]:

@@ -71,7 +71,7 @@ def test_ranks_on_two_hosts(start, tmp_path):
 
 @pytest.mark.exhaustive
 def test_a_rank_that_is_killed_there(start, network, tmp_path):
-    """The others end, on this machine too, and the status is that of the rank."""
+    """Assert that the death of a remote rank ends the others, here too, with that rank's exit status."""
     hosts = tmp_path / "hosts.json"
     hosts.write_text(json.dumps([{"ssh": "localhost"}, {"ssh": "root@two"}]))
     process = start("--hostfile", str(hosts), "program.py", "killed")

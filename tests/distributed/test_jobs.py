@@ -1,4 +1,4 @@
-"""The jobs, done by groups of mxcompat's processes and, where it does them, of real MLX's."""
+"""The jobs, run by groups of mxcompat's processes and, if supported, of real MLX's."""
 
 from __future__ import annotations
 

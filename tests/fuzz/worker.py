@@ -1,8 +1,8 @@
-"""Making calls in processes of their own: of some real MLX dies.
+"""Run calls in worker processes, because real MLX crashes on some of them.
 
     python -m tests.fuzz.worker ours 0 1000
 
-says of each call that it begins, and then how it ended (lines of JSON). A call that takes too long ends the process.
+prints the start and the outcome of each call, as lines of JSON. A call that takes too long ends the process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _limit(side: str) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     most = (8 << 30) if side == "ours" else (4 << 30)
-    if "ASAN_OPTIONS" not in os.environ:  # a sanitizer of addresses takes more of them than that
+    if "ASAN_OPTIONS" not in os.environ:  # the address sanitizer reserves more address space
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     if side == "ours":
         from mxcompat._graph import policy
@@ -84,7 +84,7 @@ def _timed(make: Callable[[], list[Any]]) -> list[Any]:
 
 
 def main(side: str, first: str, last: str) -> None:
-    """Make the calls from one number to before another."""
+    """Run the calls from `first` to before `last`."""
     from tests.oracle import real
 
     real.disable_compile()  # it calls a C++ compiler for every program

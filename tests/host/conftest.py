@@ -1,5 +1,7 @@
-"""Every third cell of the parametrized tables runs by default, the others under `-m exhaustive`: each compiles several
-programs with XLA, to compare with."""
+"""Settings: every third cell of the parametrized tables runs by default, the others under `-m exhaustive`.
+
+Each cell compiles several XLA programs to compare with.
+"""
 
 import zlib
 

@@ -40,8 +40,10 @@ DTYPES = (
 )  # fmt: skip
 
 TOLERANCE = {**testing.TOLERANCE, "float32": 2e-6, "float64": 1e-12, "complex64": 4e-6}
-"""Relative to the largest element: a rounding or two, so less than between XLA and MLX where those add up in different
-orders."""
+"""Tolerance by dtype, relative to the largest element: a rounding or two.
+
+It is smaller than that between XLA and MLX, which may add in different orders.
+"""
 
 
 def data(shape: tuple[int, ...], dtype: str, seed: int = 0, low: float = -3.0, high: float = 3.0) -> np.ndarray:
@@ -91,11 +93,11 @@ def check(
     jvp: bool = True,
     batch: bool = True,
 ) -> None:
-    """Compare the interpretations of what `call(mx, *inputs)` builds with JAX's.
+    """Compare the interpretations of the program of `call(mx, *inputs)` with JAX's.
 
     Args:
-        tolerance: instead of the dtype's. Say why where it is used.
-        grad, jvp, batch: whether the ops have these rules.
+        tolerance: replaces the dtype's. State the reason at the call.
+        grad, jvp, batch: True if the ops have these rules.
     """
     program, given = program_of(call, inputs)
     smooth = [k for k, x in enumerate(inputs) if _inexact(x)]
@@ -179,8 +181,10 @@ def _zeros(a: Aval) -> np.ndarray:
 def _second(
     program: Program, primals: int, given: list[Any], cotangents: list[np.ndarray], forward: bool
 ) -> list[Found]:  # fmt: skip
-    """Return the derivatives of the gradient and of the tangents, both ways, if NumPy has them; `forward` says
-    whether to take any forward."""
+    """Return the derivatives of the gradient and of the tangents, in both modes, if NumPy has them.
+
+    `forward` enables the forward ones.
+    """
     count = len(program.out_avals)
     found = []
     back = gradient(program, primals, count)
@@ -204,8 +208,7 @@ def _derived(
     what: str, made: Derivative, by_jax: Callable[..., list[Any]], primals: int, given: list[Any], more: list[Any],
     forward: bool,
 ) -> list[Found]:  # fmt: skip
-    """Return the derivatives of a derivative with respect to where it is taken and to `more`, cotangents or
-    tangents."""
+    """Return a derivative's derivatives with respect to its primals and to `more`, cotangents or tangents."""
     inputs = [*given, *more]
     wanted = (*range(primals), *range(len(given), len(inputs)))
     points = [inputs[k] for k in wanted]

@@ -1,4 +1,4 @@
-"""The NumPy rules of `mx.fast` give what XLA gives."""
+"""The NumPy rules of `mx.fast`, compared with XLA."""
 
 import ml_dtypes  # noqa: F401  # for the dtype named bfloat16
 import numpy as np
@@ -194,8 +194,7 @@ def test_rope_of_each(shape):
 
 
 WITHOUT = {"PUSHFORWARD": {"gated_delta_update"}, "BATCH": {"gated_delta_update"}}
-"""Ops without a rule. The delta rule is rarely differentiated forwards; and its two results cannot be reshaped in one
-node."""
+"""Ops without a rule. The delta rule rarely needs forward mode, and its two results cannot be reshaped in one node."""
 
 
 def test_every_op_has_its_rules():

@@ -1,4 +1,4 @@
-"""Results that NumPy puts in the place of operands: the same bits, and nothing else is written over."""
+"""Results that NumPy writes into the memory of operands: equal bits, and no other array is overwritten."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def operands(count: int, dtype: np.dtype) -> list[np.ndarray]:
 
 
 def ways(x: np.ndarray) -> list[np.ndarray]:
-    """Arrays of a shape, in other places of the memory."""
+    """Return equal arrays with different memory layouts."""
     return [x, x.T.copy().T, np.broadcast_to(x[:1], x.shape), np.broadcast_to(x[:, :1], x.shape), x[::-1].copy()[::-1]]
 
 

@@ -1,4 +1,4 @@
-"""NumPy reads and writes by index as XLA does: the ops of `_ops/indexing`, duplicates and indices out of bounds too."""
+"""Indexed reads and writes in NumPy, compared with XLA: duplicates and indices out of bounds included."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_writes_numbers(mode: str) -> None:
 
 
 def picked(index: Callable[..., Any], arrays: list[np.ndarray]) -> tuple[int, ...]:
-    """Return the shape of a value to write at an index: ints beside arrays of indices are passed over."""
+    """Return the shape of a value to write at an index. Ints beside index arrays do not count as axes."""
     whole = np.empty((4, 5, 3))
     items = index(whole, *[np.zeros(i.shape, int) for i in arrays])
     if not isinstance(items, tuple):
@@ -179,7 +179,7 @@ def test_writes_arrays(name: str) -> None:
 @pytest.mark.parametrize("mode", ["add", "multiply", "maximum"])
 @pytest.mark.parametrize("name", ["first", "zero_dim", "outer_beyond", "apart", "int_between"])
 def test_updates_arrays(name: str, mode: str) -> None:
-    """With ties, and with factors of zero."""
+    """Compare updates with ties, and with factors of zero."""
     index, arrays = ARRAYS[name]
     x = data((4, 5, 3), "int32").astype(np.float32) % 3
     values = data(picked(index, arrays), "int32", 3).astype(np.float32) % 3
@@ -188,7 +188,7 @@ def test_updates_arrays(name: str, mode: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_updates_dtypes(dtype: str) -> None:
-    """Duplicates, by a value of another dtype, which is cast."""
+    """Compare updates with duplicate indices, and a value of another dtype, which is cast."""
     given = "float32" if dtype in ("uint8", "int64", "bfloat16", "bool") else dtype
     modes = MODES if dtype in ("int8", "float32") else ["set", "add", "multiply", "maximum"]
 

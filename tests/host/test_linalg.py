@@ -20,7 +20,7 @@ def positive(shape, dtype="float32"):
 
 
 def steady(shape, dtype="float32"):
-    """Far from singular."""
+    """Return matrices that are far from singular."""
     return data(shape, dtype, low=-1, high=1) + 4 * np.eye(shape[-1], dtype=dtype)
 
 

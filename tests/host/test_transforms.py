@@ -27,7 +27,7 @@ SQUARE = data((3, 3), "float32", 5, -1, 1)
 
 
 def holds(call, *inputs, tolerance=None):
-    """The program of the call, which is all transforms: run by NumPy alone, it gives what XLA makes of it."""
+    """Compare a call of transforms, run by NumPy alone, with XLA."""
     program, _ = program_of(call, inputs)
     assert can_interpret(program), program
     check(call, *inputs, tolerance=tolerance, grad=False, jvp=False, batch=False)
@@ -177,7 +177,7 @@ def test_custom_vjp():
 
 
 def test_second_derivatives_by_a_rule():
-    """The rule is differentiated, and the function where it is taken forward."""
+    """Assert that the second derivative differentiates the rule, and forward mode the function."""
     f = custom_vjp()
     whole = lambda x, y: (f(x, y)[0] * x).sum()  # noqa: E731
     holds(lambda mx, x, y: mx.grad(lambda x: (mx.grad(whole)(x, y) * x).sum())(x), X, X[0])
@@ -259,7 +259,7 @@ def test_random_numbers_over_keys():
 
 
 def test_what_cannot_be_mapped_is_left_to_xla():
-    """More draws than NumPy makes one after the other."""
+    """Assert the fallback for more draws than NumPy makes in sequence."""
     many = np.zeros((policy.LOOPED_DRAWS + 1, 2), np.uint32)
     left_to_xla(lambda mx, keys: mx.vmap(lambda key: mx.random.uniform(shape=(4,), key=key))(keys), many)
 

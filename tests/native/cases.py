@@ -11,7 +11,7 @@ __all__ = ["Case", "called", "watched"]
 
 
 def _nothing() -> None:
-    """Needs to be done neither before nor after."""
+    """Do nothing before or after a call."""
 
 
 class Case(NamedTuple):

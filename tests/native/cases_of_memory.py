@@ -183,7 +183,7 @@ def _of_number() -> Iterator[Case]:
 
 
 class Untold:
-    """Is neither true nor false."""
+    """An object whose truth value raises."""
 
     def __bool__(self) -> bool:
         raise RuntimeError("neither true nor false")

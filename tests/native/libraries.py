@@ -1,4 +1,4 @@
-"""Other builds of the extension: with the headers of each Python on the machine, loaded in the place of our own."""
+"""Other builds of the extension, with the headers of each Python on the machine, loaded in place of the default one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Python(NamedTuple):
 
 @cache
 def pythons() -> tuple[Python, ...]:
-    """Those on the PATH and among pyenv's that the extension can be built for, the oldest first."""
+    """Return the Pythons on the PATH and among pyenv's for which the extension can be built, oldest first."""
     folders = [Path(f) for f in os.environ.get("PATH", "").split(os.pathsep) if f]
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     folders += sorted(pyenv.glob("versions/*/bin"))

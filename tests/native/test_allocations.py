@@ -1,4 +1,4 @@
-"""An allocation that fails, wherever, makes an exception or a right result: it ends no process, and nothing is lost."""
+"""A failed allocation gives an exception or a correct result: no crash, and no leak."""
 
 from __future__ import annotations
 

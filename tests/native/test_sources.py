@@ -1,4 +1,4 @@
-"""The sources rely on nothing that is true of newer Pythons alone: one build serves all from 3.11 on."""
+"""The sources use no feature of newer Pythons only, so that one build serves all from 3.11 on."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PyObject *returned(void) { Py_RETURN_NONE; }
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler of C")
 def test_which_headers_need_it(tmp_path) -> None:
-    """From 3.12 on the macro makes no reference: the day it does again, `none` may go."""
+    """Assert which headers need the `none` helper: from 3.12 on the macro creates no reference."""
     (tmp_path / "a.c").write_text(NEEDED)
     code = "import sysconfig; print(sysconfig.get_path('include'))"
     for python in pythons():

@@ -28,7 +28,7 @@ def _interrupt(*what: Any) -> None:
 
 
 def work() -> Iterator[Callable[[], Any]]:
-    """New structures, known ones, gradients, steps that write over their inputs: what each has to give, it gives."""
+    """Yield work whose results are known: new and known structures, gradients, in-place updates."""
     state = {"w": mx.array(WEIGHT), "steps": mx.array(0)}
 
     @mx.compile
@@ -41,7 +41,7 @@ def work() -> Iterator[Callable[[], Any]]:
         x = WEIGHT[:n] * scale
 
         def fresh(x: Any = x, ops: int = draw.randint(1, 9)) -> Any:
-            """Numbers stay small: roundings, which the ways of running it differ by, are not to grow."""
+            """Return a random expression with small values, so that rounding differences between tiers do not grow."""
             y = mx.array(x)
             for k in range(ops):
                 y = mx.sin(y) * (k + 1) / 10 if k % 2 else y @ y.T @ y / len(x)

@@ -24,7 +24,7 @@ WARM = 3000
 
 
 def _training(mx: Any) -> Callable[[], Any]:
-    """Return the loop of the README's kind: an MLP, AdamW, and the loss as a number at each step."""
+    """Return a training loop like the README's: an MLP, AdamW, and the loss read at each step."""
     from mxcompat import nn, optimizers
 
     model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))

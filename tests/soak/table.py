@@ -82,7 +82,7 @@ print(json.dumps({{"resident": peak() - start, "seconds": time.process_time() - 
 
 
 class Figure(NamedTuple):
-    """Bytes, and seconds of the processors."""
+    """Bytes of memory, and seconds of CPU time."""
 
     resident: int
     seconds: float

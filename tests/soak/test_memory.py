@@ -62,7 +62,7 @@ def test_the_bytes_of_structures_are_true():
     [("batches", 200, 500), ("structures", 3000, 1000), ("loops", 100, 500), ("suite", 650, 500)],
 )
 def test_long_processes(name, count, most):
-    """Flat once the limit is reached, which takes two rounds."""
+    """Assert that memory is flat once the limit is reached, which takes two rounds."""
     _, second, third = worked(name, 3, count, host=True, seconds=1200)
     assert third["resident"] < most * MB
     assert third["resident"] < 1.1 * second["resident"] + 20 * MB

@@ -1,4 +1,4 @@
-"""Training and transforms keep nothing and lose nothing: some thousand calls by default, 200 000 with `-m soak`."""
+"""Training and transforms leak and lose nothing: some thousand calls by default, 200 000 with `-m soak`."""
 
 from __future__ import annotations
 
