@@ -70,7 +70,7 @@ def _body(nodes: list[ast.stmt], prefix: str, kind: str) -> list[Entry]:
             name = prefix + node.targets[0].id
             if isinstance(node.value, (ast.Name, ast.Attribute)):
                 made[name] = Entry(name, "alias", (((ast.unparse(node.value), None, None),),))
-            elif not isinstance(node.value, ast.Call):  # a TypeVar or the like
+            elif not isinstance(node.value, ast.Call):  # a TypeVar for example
                 made[name] = Entry(name, "constant")
     return list(made.values())
 
@@ -118,7 +118,7 @@ def difference(namespace: Any, entry: Entry) -> str:
         return f"{type(found).__name__} instead of a function"
     last = entry.name.rpartition(".")[2]
     if last.startswith("__") and last != "__init__":
-        return ""  # operators: called by Python, which knows no names
+        return ""  # operators: Python calls them without parameter names
     try:
         given = list(inspect.signature(found).parameters.values())
     except ValueError:

@@ -16,14 +16,14 @@ from tests.oracle import check
 
 
 class Index:
-    """An integer by `__index__` alone."""
+    """An integer that only has `__index__`."""
 
     def __index__(self) -> int:
         return 1
 
 
 class Float:
-    """A number by `__float__` alone."""
+    """A number that only has `__float__`."""
 
     def __float__(self) -> float:
         return 0.5
@@ -61,7 +61,7 @@ CALLS = [
 
 
 def check_call(call, argument):
-    """Compare a call, in which n stands for the argument that `argument(mx)` makes."""
+    """Compare a call in which n stands for `argument(mx)`."""
 
     def run(mx):
         mx.random.seed(3)
@@ -155,7 +155,7 @@ class Listed(list):
 
 
 class Sequenced:
-    """All that a sequence has to have."""
+    """The minimal methods of a sequence."""
 
     def __init__(self, *items):
         self._items = items

@@ -1,5 +1,8 @@
-"""`mxcompat.ext.array_api` against `array-api-strict`, the reference implementation of the standard: names, signatures,
-dtypes, shapes and values, special values among them; and libraries that are written for the standard."""
+"""`mxcompat.ext.array_api`, compared with `array-api-strict`, the reference implementation of the standard.
+
+Compared are names, signatures, dtypes, shapes and values, special values among them. Libraries written for the
+standard are tested, too.
+"""
 
 import inspect
 import itertools
@@ -48,7 +51,7 @@ def test_every_name_is_there():
 
 @pytest.mark.parametrize(("name", "ours", "theirs"), FUNCTIONS, ids=[f[0] for f in FUNCTIONS])
 def test_signatures(name, ours, theirs):
-    """Parameters are taken as the standard says, and have its defaults."""
+    """Assert that parameters have the kinds and defaults of the standard."""
     given = inspect.signature(ours).parameters
     for wanted in inspect.signature(theirs).parameters.values():
         if wanted.kind is inspect.Parameter.POSITIONAL_ONLY:
@@ -119,7 +122,7 @@ def same(found, wanted):
 
 
 def operands(name, x):
-    """Return all pairs of values that the standard says something of."""
+    """Return all pairs of values that the standard defines."""
     a, b = (v.ravel() for v in np.meshgrid(x, x, indexing="ij"))
     on = np.ones(a.shape, bool)
     if x.dtype.kind in "iu" and name in ("floor_divide", "remainder"):

@@ -1,4 +1,4 @@
-"""Programs tell libraries apart by attributes (`hasattr(x.dtype, "kind")`): ours have those that real MLX's have."""
+"""Attributes: programs recognize libraries by `hasattr(x.dtype, "kind")`, so objects have real MLX's attributes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_public_attributes(name: str) -> None:
 def test_attributes_can_be_set_where_mlxs_can(name: str) -> None:
     """Assert that a shared dtype, device or stream is immutable."""
     make = OBJECTS[name]
-    for attribute in sorted(public(make(real)) - {"mT"}):  # of which a number has none
+    for attribute in sorted(public(make(real)) - {"mT"}):  # 0-d arrays have none
         assert _changes(make(ours), attribute) == _changes(make(real), attribute), attribute
 
 

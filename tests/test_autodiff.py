@@ -1,4 +1,4 @@
-"""grad, value_and_grad, vjp, jvp: against real MLX."""
+"""`grad`, `value_and_grad`, `vjp` and `jvp`, compared with real MLX."""
 
 from collections import Counter, OrderedDict
 from fractions import Fraction
@@ -253,7 +253,7 @@ def test_failed_trace_leaves_nothing():
         with pytest.raises(KeyError, match="no"):
             transform(p)
         assert p["w"] is before
-        assert (p["w"] + 1).tolist() == [2.0, 4.0, 3.0]  # not still inside a transform
+        assert (p["w"] + 1).tolist() == [2.0, 4.0, 3.0]  # the transform has ended
 
 
 def test_writing_to_arrays_inside_the_arguments():
@@ -313,7 +313,7 @@ def test_async_eval_within_a_transform(transform, of_argument):
 
 @pytest.mark.parametrize("argument", [lambda x: [x], lambda x: {"a": x}], ids=["list", "dict"])
 def test_an_argument_that_the_function_puts_arrays_into(argument):
-    """Real MLX reads beyond its gradients there, and ends the process."""
+    """Test an argument that gains arrays within the function. Real MLX reads out of bounds and crashes."""
 
     def grows(tree):
         first = tree[0] if isinstance(tree, list) else tree["a"]

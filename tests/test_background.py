@@ -49,7 +49,7 @@ background.submit(done.set)
 
 
 def test_no_thread_can_be_started_at_exit(monkeypatch):
-    """From Python 3.12 on."""
+    """Assert that work continues at exit, when Python refuses new threads (from 3.12 on)."""
 
     def refuse(thread):
         raise RuntimeError("can't create new thread at interpreter shutdown")
@@ -78,7 +78,7 @@ def test_a_compile_that_takes_long_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(policy, "HOT_SHARE", 0.0)
     monkeypatch.setattr(policy, "WORTH_WAITING", 0.0)
     goes_on = threading.Event()
-    background.submit(goes_on.wait)  # all compiles come after it
+    background.submit(goes_on.wait)  # delays all compiles
     x = mx.ones((3, 41))
     try:
         for _ in range(4):
@@ -168,7 +168,7 @@ print("seen")
 @pytest.mark.skipif(not priority._HAS_PRIORITIES, reason="threads have no priorities of their own")
 @pytest.mark.parametrize("error", [FileNotFoundError, ProcessLookupError])
 def test_a_thread_that_ends_while_it_is_looked_at(error, monkeypatch):
-    """ProcessLookupError is what reading a file of a thread raises that has ended since the file was opened."""
+    """Assert that a thread may end while its file in /proc is read; an open file then raises ProcessLookupError."""
 
     def read_text(self):
         raise error(str(self))
@@ -196,7 +196,7 @@ def test_what_numpy_cannot_do_is_not_compiled_twice(monkeypatch):
     z = mx.array([-1.5j, -1.5 + 3j, -0.5 + 0.25j])
     goes_on = threading.Event()
     background.settle()
-    background.submit(goes_on.wait)  # all compiles come after it
+    background.submit(goes_on.wait)  # delays all compiles
     compiled = []
 
     def note(what, program, why):

@@ -1,4 +1,4 @@
-"""The benchmarks measure the same work on all sides: each workload gives, on mxcompat, the numbers of real MLX."""
+"""The benchmarks measure equal work: each workload gives real MLX's numbers on mxcompat."""
 
 import json
 import sys

@@ -63,7 +63,7 @@ def test_long_computations_stay(monkeypatch):
 
 
 def test_the_place_of_the_largest_is_searched_for_in_a_branch(xla_only):
-    """Nothing is stored for it: the gradient of pooling is as fast as if there were no such branch."""
+    """Assert that a branch holds the search of the largest element, so pooling's gradient stores nothing for it."""
     x = np.random.default_rng(0).standard_normal((2, 8, 8, 3)).astype(np.float32)
     pooled = mx.compile(mx.grad(lambda x: mx.max(mx.tanh(x).reshape(2, 4, 2, 4, 2, 3), (2, 4)).sum()))
     with ext.reproducible():

@@ -1,4 +1,4 @@
-"""The site in a real browser: no error on the console, nothing wider than a phone, search, copying and dark mode work.
+"""The site in a real browser: no console errors, no overflow on a phone, and working search, copying and dark mode.
 
 Needs Chromium and its driver (Debian: `apt-get install chromium chromium-driver`), and selenium.
 """
@@ -53,7 +53,7 @@ def browser():
 
 
 def shape(browser, size):
-    """A page as a device of this size would show it."""
+    """Set the browser's window to this size of a device."""
     given = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", given)
 

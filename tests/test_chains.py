@@ -1,4 +1,4 @@
-"""Long chains of elementwise operations, of which several values are wanted, are not computed again for each."""
+"""Long chains of elementwise ops with several results: shared values are computed once."""
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ def cut(f, *inputs):
 
 @pytest.mark.parametrize("joined", [False, True])
 def test_a_recurrence_is_cut(joined):
-    """Every few steps, and no more often where it is longer."""
+    """Assert that a recurrence is cut every few steps, independent of its length."""
     all_of_them, some = (cut(lambda x, n=n: states(x, joined, n), X)[0] for n in (40, 30))
     assert 10 < all_of_them < 80
     assert some / 30 == pytest.approx(all_of_them / 40, rel=0.2)

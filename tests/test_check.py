@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture
 def check(tmp_path, capsys):
-    """Checks a program: its findings as (line, kind, message), and its exit status."""
+    """Return a function that checks a program: findings as (line, kind, message), and exit status."""
 
     def run(text, name="program.py"):
         path = tmp_path / name

@@ -1,5 +1,7 @@
-"""`mx.ext.scan`, `while_loop`, `fori_loop`, `cond` and `switch`, against the same loop written in Python, and against
-JAX's own control flow. In NumPy, and compiled."""
+"""`mx.ext.scan`, `while_loop`, `fori_loop`, `cond` and `switch`, in NumPy and compiled.
+
+They are compared with the same loop in Python, and with JAX's control flow.
+"""
 
 from types import SimpleNamespace
 
@@ -34,7 +36,7 @@ def close(found, wanted):
 
 
 def rnn(mod, loop):
-    """Return a recurrent network: a carry of two arrays, one of them integers, weights that are captured."""
+    """Run a recurrent network: a carry of two arrays, one of them integers, and captured weights."""
 
     def f(w, h, xs):
         def step(carry, x):

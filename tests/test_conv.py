@@ -1,4 +1,4 @@
-"""Convolutions against real MLX: values, gradients and errors; forward mode and vmap against its values."""
+"""Convolutions, compared with real MLX: values, gradients and errors; `jvp` and `vmap` are compared with its values."""
 
 import functools
 
@@ -30,7 +30,7 @@ def per_axis(spatial, *values):
 
 
 def same_gradients(function, *arrays):
-    """Gradients of everything, equal to real MLX's."""
+    """Compare all gradients with real MLX's."""
 
     def loss(mx):
         return lambda *xs: (function(mx, *xs) * mx.cos(mx.arange(function(mx, *xs).size).reshape(
@@ -67,7 +67,7 @@ def test_conv(spatial, options):
     ids=str,
 )
 def test_by_patches(x, w, options):
-    """Shapes that are computed as a product of matrices on a CPU."""
+    """Compare shapes that become a matrix product of patches on a CPU."""
     x, w = draw(*x), draw(*w)
     name = f"conv{x.ndim - 2}d"
     check(lambda mx, x, w: getattr(mx, name)(x, w, **options), x, w, tol=1e-5)
@@ -82,7 +82,7 @@ def test_by_patches(x, w, options):
 @pytest.mark.parametrize("kernel", [1, 2, 3, 5])
 @pytest.mark.parametrize("padding", [0, 1, 3])
 def test_by_phases(spatial, stride, kernel, padding, monkeypatch):
-    """Transposed convolutions with a stride, which are several convolutions on a CPU if they are large."""
+    """Compare strided transposed convolutions: large ones become several convolutions on a CPU."""
     monkeypatch.setattr(policy, "PHASES_WORK", 1)
     debug.clear_cache()
     name = f"conv_transpose{spatial}d"
@@ -238,7 +238,7 @@ def test_gradients_of_groups_and_halves():
 
 @pytest.mark.parametrize("name", ["conv2d", "conv_transpose2d"])
 def test_forward_mode(name):
-    """It is linear in both: the derivative along an argument is the function of it."""
+    """Compare forward mode: convolution is linear in each argument, so its jvp is the convolution of the tangent."""
     mx = ours
     x, w = mx.array(INPUTS[2]), mx.array(WEIGHTS[2])
     function = getattr(mx, name)

@@ -1,4 +1,4 @@
-"""Rules of custom functions that return cotangents of another dtype than the arguments': real MLX hands them on."""
+"""Custom rules that return cotangents of another dtype than the arguments': real MLX propagates them unchanged."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ HALF = 1e-2  # real MLX multiplies by factors rounded to half precision
 
 
 def returning(mx, dtype, reads=False):
-    """Return the square, with a rule that returns this dtype."""
+    """Return a function for the square, with a rule that returns this dtype."""
     f = mx.custom_function(lambda x: x * x)
 
     @f.vjp
@@ -138,7 +138,7 @@ def test_it_depends_on_the_ops_before_the_call(expression, dtype, returned):
 
 @pytest.mark.parametrize("expression", ["x * w", "x + w", "mx.exp(x)", "x @ w.T", "mx.abs(x)", "x.sum(axis=0)"])
 def test_complex_cotangents_of_real_numbers(expression):
-    """Their derivatives are those of the two parts."""
+    """Compare complex cotangents: their derivatives are those of the real and imaginary parts."""
 
     def derived(mx, x):
         f = mx.custom_function(lambda x: x * 1)
@@ -185,7 +185,7 @@ def test_second_derivatives():
 
 
 def test_an_optimizer_goes_on_in_it():
-    """A step makes the parameter float32, as in MLX."""
+    """Assert that a step casts the parameter to float32, as in MLX."""
     from mxcompat import optimizers
 
     w = mx.array(X).astype(mx.bfloat16)

@@ -1,4 +1,4 @@
-"""Rules of custom functions that read values: foreign code in them, as in real MLX."""
+"""Custom rules that read values, to call foreign code, as in real MLX."""
 
 import gc
 import threading
@@ -131,7 +131,7 @@ def test_jvp_of_the_gradient_of_a_checkpoint():
 
 
 def several(mx, x):
-    """Trees, several outputs, a keyword, an argument that is not differentiated, an integer one."""
+    """Return derivatives of a function with trees, several outputs, a keyword, and arguments without derivative."""
     seen = []
 
     @mx.custom_function
@@ -216,7 +216,7 @@ def handed_on(mx, x):
 
 
 def containers(mx, x):
-    """Intermediates that the function leaves behind have values, and are not computed twice."""
+    """Return intermediates that the function leaves behind: they have values, and are computed once."""
     left = {}
     f = foreign(mx)
 
@@ -308,7 +308,7 @@ def test_what_has_no_value_cannot_be_read(use):
 
 
 def test_training():
-    """An optimizer's steps, of a module with a rule in the middle that calls NumPy."""
+    """Compare optimizer steps for a module with a rule that calls NumPy."""
 
     def train(mx, nn, optimizers, x):
         mx.random.seed(0)
@@ -348,7 +348,7 @@ def test_the_same_work_again_compiles_nothing(nested):
 
 
 def test_what_reads_nothing_stays_whole():
-    """One node, whatever other calls there are."""
+    """Assert that a call whose rule reads nothing stays one node."""
     x, g = ours.array(X), structural(ours)
     gradient = ours.grad(lambda a: g(g(a) * a).sum())(x)
     assert gradient._node.inputs[0].op.name == "vjp"
@@ -433,7 +433,7 @@ def test_nothing_is_kept():
 
 
 def test_what_cannot_run_is_not_compiled_in_the_background(monkeypatch):
-    """A rule that reads under vmap raises each time; no job is left to fail after it."""
+    """Assert that a reading rule raises at each call under `vmap`, and leaves no job to fail later."""
     monkeypatch.setattr(background, "submit", lambda job: pytest.fail("was compiled"))
     shape = aval((3,), float32)
     compile_soon(Program(Code(((PLACEHOLDER, (), ()),), ()), (), (0,), (shape,)), (), ())

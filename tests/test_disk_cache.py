@@ -1,4 +1,4 @@
-"""Executables kept on disk: a second process compiles nothing, and nothing that lies there can do harm."""
+"""Executables on disk: a second process compiles nothing, and damaged files do no harm."""
 
 import io
 import os
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """The cache is on, in a directory that is not there yet; JAX's own is off."""
+    """Enable the cache in a directory that does not exist yet; JAX's own is off."""
     path = tmp_path / "cache"
     monkeypatch.delenv("MXCOMPAT_CACHE")
     monkeypatch.setenv("MXCOMPAT_CACHE_DIR", str(path))
@@ -73,7 +73,7 @@ def program_of(x):
 
 
 def executable(program, scalars=(), lifted=None, hurry=False):
-    """An executable, once it has been stored."""
+    """Compile a program, and return its executable after it was stored."""
     made = Executable(program, scalars, lifted or {}, (), hurry=hurry)
     background.settle()
     return made
@@ -143,7 +143,7 @@ def test_a_second_process_compiles_nothing(tmp_path, host):
 
 
 def test_arguments_in_every_place(place):
-    """Lifted and baked scalars, and donated buffers that are passed in another order."""
+    """Compare lifted and constant scalars, and donated buffers in another order."""
     x, y = (mx.array(np.full((64, 1024), k, np.float32)) for k in range(2))
     at = mx.array(3)
     mx.eval(x, y, at)
@@ -431,7 +431,7 @@ def test_a_read_only_directory_is_read(place, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     place.chmod(0o500)
-    if os.getuid() == 0:  # who may do anything
+    if os.getuid() == 0:  # root ignores permissions
         for name in ("replace", "unlink", "utime"):
             monkeypatch.setattr(os, name, refused)
     _, compiles, loaded = counted(lambda: executable(program, scalars))
@@ -455,7 +455,7 @@ def test_the_size_is_bounded(place, monkeypatch):
         folder.write(f"{k}", bytes(100))
         os.utime(place / f"{k}.xla", (k, k))
     assert folder.usage() == (10, 1000)
-    assert folder.read("0") is not None  # used, so that it is not the next to go
+    assert folder.read("0") is not None  # marks it as used, so that it is not evicted next
     (place / "left.part").write_bytes(bytes(100))
     os.utime(place / "left.part", (0, 0))
     (place / "fresh.part").write_bytes(b"")

@@ -1,4 +1,4 @@
-"""`distributed` for a group of one, and the array API's namespace info."""
+"""`distributed` in a group of one, and the namespace info of the array API."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Division is IEEE 754's, also compiled, where XLA would multiply by the reciprocal."""
+"""Division follows IEEE 754, also in compiled code, where XLA would multiply by the reciprocal."""
 
 from __future__ import annotations
 

@@ -62,14 +62,14 @@ def test_the_runner_sees_what_is_wrong():
 
 
 def test_start_is_short():
-    """Ten lines each."""
+    """Assert that the examples of the start page have at most ten lines."""
     codes = [block.code for block in PAGES["index.md"]]
     assert len(codes) > 6
     assert all(len([line for line in code.splitlines() if line.strip()]) <= 10 for code in codes)
 
 
 def rows(page, heading):
-    """Return the cells of the first table behind a heading with three columns: what, one side, the other."""
+    """Return the cells of the first table behind a heading with three columns: the subject and both sides."""
     text = page.partition(f"## {heading}\n")[2].partition("\n|---|---|---|\n")[2]
     lines = re.match(r"(?:\|.*\n)+", text)[0].splitlines()
     return [tuple(cell.strip().strip("`") for cell in line.strip("|").split(" | ")) for line in lines]

@@ -65,7 +65,7 @@ def test_examples(name):
 
 
 def test_examples_of_the_drop_in():
-    """In a process of their own: they put mxcompat in the place of `mlx`."""
+    """Run the drop-in's examples in a process of their own, because they replace `mlx`."""
     command = f"from tests.test_doctests import run_examples; run_examples({THE_DROP_IN!r})"
     done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -90,7 +90,7 @@ NOT_IN_MLX = {
     "custom_gradient": "it is JAX's",
     "gather_qqmm": "not implemented there on a CPU",
 }
-"""Examples that real MLX does not run, or prints otherwise, and why."""
+"""Examples that real MLX does not run, or prints differently, with the reasons."""
 
 
 @pytest.mark.usefixtures("in_a_folder_of_its_own")

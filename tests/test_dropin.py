@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def python(*args, cwd=ROOT, status=0, given=""):
-    """Run Python with these arguments, and `given` to read; its output. Fails unless it exits with `status`."""
+    """Run Python with these arguments and `given` as input, assert the exit status, and return the output."""
     command = [sys.executable, "-W", "error", *map(str, args)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=cwd, env=environment, input=given, capture_output=True, text=True, timeout=120)
@@ -260,7 +260,7 @@ def test_the_namespace_of_an_array(program):
 
 
 def test_what_arrays_have_for_the_standard_alone_is_not_there(program):
-    """A library that finds `device` takes an array for one of the standard's, or of PyTorch's."""
+    """Assert that names of the array standard are hidden: `device` makes libraries take an array for PyTorch's."""
     path = program("""
         import mlx.core as mx
         import mlx.nn
@@ -448,7 +448,7 @@ def test_a_child_without_site_packages_finds_no_mlx(tmp_path):
 
 
 def test_where_mxcompat_lies_hides_nothing_of_the_program(tmp_path):
-    """In a checkout there is a package `tests`; the program's own has no `__init__`, and is found after it."""
+    """Assert that a checkout hides no module of a program, such as its package `tests` without `__init__`."""
     (tmp_path / "program.py").write_text("import sys, mlx.core; print(sys.path)")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 

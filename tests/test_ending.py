@@ -22,7 +22,10 @@ while background._jobs:
 
 
 def ended(program: str, *before: str, busy: bool = True, given: str = "") -> tuple[int, str, str]:
-    """Return the status, output and errors of a process that runs this, with something in the background if `busy`."""
+    """Return the status, output and errors of a process that runs this program.
+
+    If `busy`, a background job is pending.
+    """
     started = [sys.executable, *before, "-m", "mxcompat", "-c", (BUSY if busy else "import sys\n") + program]
     done = subprocess.run(started, capture_output=True, text=True, timeout=120, input=given)
     return done.returncode, done.stdout, done.stderr

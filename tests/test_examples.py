@@ -64,8 +64,10 @@ def numbers(text, *names):
 
 
 def trainings(text):
-    """Return the validation losses before each training of `lora.py`, and the best after. The text is that of this
-    version of Python's library."""
+    """Return the validation losses before each training of `lora.py`, and the best one after it.
+
+    The pattern is the text of this version of mlx-lm.
+    """
     losses = [numbers(part, "validation loss") for part in text.split("\n\n")]
     return [(found[0], min(found)) for found in losses]
 
@@ -106,7 +108,7 @@ def test_an_example_prints_the_same_on_real_mlx(example):
     want, digits = printed(name), r"-?\d+\.\d+|\d+"
     if name == "char_gpt.py":  # the text of an untrained model depends on the last bit
         want, text = (t[: t.rindex("step ") + 60].split("\n\n")[0] for t in (want, text))
-    if name == "flow.py":  # and so are its pictures
+    if name == "flow.py":  # its pictures do, too
         want, text = (t[: t.index("there and back")] for t in (want, text))
     assert re.sub(digits, "#", text) == re.sub(digits, "#", want)
     for ours, real in zip(re.findall(digits, text), re.findall(digits, want), strict=True):
@@ -114,7 +116,7 @@ def test_an_example_prints_the_same_on_real_mlx(example):
 
 
 OURS = {"sharded_gpt.py"}
-"""Examples of what MLX has not."""
+"""Examples of features that MLX lacks."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Functions in files: export, import, and the drawing of graphs."""
+"""Exported functions: export, import, and drawings of graphs."""
 
 import contextlib
 import io
@@ -151,7 +151,7 @@ SHAPELESS = {
 
 @pytest.mark.parametrize("name", SHAPELESS)
 def test_shapeless_with_shapes_that_do_not_fit(name):
-    """They raise, by the evaluation at the latest; real MLX would read foreign memory."""
+    """Assert that mismatched shapes raise, at the latest at evaluation. Real MLX would read out of bounds."""
     fn, first, second, wrong = SHAPELESS[name]
 
     def called(mx):
@@ -523,7 +523,7 @@ STEPS = {
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 def test_losses_and_optimizers(step):
-    """Their programs have Python numbers in them."""
+    """Export losses and optimizers, whose programs contain Python numbers."""
     both(lambda mx, x, y: step(mx, REAL if mx is real else OURS, x, y), X, Y)
 
 

@@ -193,9 +193,9 @@ FOR_ONE_SHAPE = re.compile(
     r"mx\.((ones|zeros|full)_like|imag|diag|diagonal|trace|linalg\.cross|fast\.(cross_entropy|rope))\b"
     r"|x\.(diag|diagonal|imag)\b|mx\.einsum\('(ii->i|bij,bjk,bk->bi)'"
 )
-"""There, too, told as for one shape."""
+"""Calls that a shapeless export reports as for one shape."""
 KILLING = ("x.reshape()",)
-"""Real MLX dies of these."""
+"""Calls on which real MLX crashes."""
 
 
 def cases():
@@ -222,7 +222,7 @@ def evaluated(mx, case, dtype, arrays):
 
 
 def told(mx, case, dtype, shapeless=False):
-    """Return the primitives, with arrays numbered in the order in which they come up; None where MLX raises."""
+    """Return the primitives, with arrays numbered in order of appearance, or None if MLX raises."""
     parts = []
     try:
         arrays = given(mx, case, dtype)
@@ -260,13 +260,13 @@ def argument(mx, a):
 
 
 def known(mx, a):
-    """Return a constant, by its value if it is a number."""
+    """Return a constant, as its value if it is a number."""
     words = f"{tuple(a.shape)} {str(a.dtype).rpartition('.')[2]}"
     return words + (f" {np.array(a.astype(mx.complex64)).tolist()}" if a.size == 1 else "")
 
 
 def drawn(mx, case, dtype):
-    """Return the drawing, with primitives numbered in the order in which they come up."""
+    """Return the drawing, with primitives numbered in order of appearance."""
     try:
         arrays = evaluated(mx, case, dtype, given(mx, case, dtype))
     except Exception as error:
@@ -280,7 +280,7 @@ def drawn(mx, case, dtype):
 
 @cache
 def differing(told_or_drawn, dtype):
-    """Return the expressions for which the two sides differ, with what each says."""
+    """Return the expressions for which the two sides differ, with both outputs."""
     found = {}
     for case in cases():
         if dtype in case.dtypes:

@@ -32,7 +32,7 @@ def tolerance(*dtypes):
 
 
 def gradients(function, *arrays, tol=1e-4):
-    """Gradients of everything; the tolerance is for sums of products of numbers up to 10."""
+    """Compare all gradients; the tolerance is for sums of products of numbers up to 10."""
 
     def weighted(mx):
         def loss(*xs):
@@ -46,7 +46,7 @@ def gradients(function, *arrays, tol=1e-4):
 
 
 def forward(function, *arrays):
-    """The derivative along a direction, by forward mode and by the gradients."""
+    """Compare the derivative along a direction, by forward mode and by the gradients."""
     mx = ours
     xs = [mx.array(a) for a in arrays]
     directions = [mx.array(draw(*a.shape)) for a in arrays]
@@ -315,7 +315,7 @@ def test_attention_vmap():
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    """Attention of 7 queries is computed three rows at a time, its bytes being over the limit."""
+    """Lower the byte limit, so that attention of 7 queries is computed three rows at a time."""
     from mxcompat._graph import policy
 
     monkeypatch.setattr(policy, "MOST_SCORES", 0)

@@ -25,7 +25,7 @@ from mxcompat._graph.run.plan import Compile
 
 @pytest.fixture
 def compiled(xla_only):
-    """Return a function that says how many programs were compiled since it was last asked."""
+    """Return a function that counts the programs compiled since its last call."""
     last = stats.compiles
 
     def since():
@@ -38,7 +38,7 @@ def compiled(xla_only):
 
 
 def steps(fn, compiled, warm=3, n=5):
-    """Run `fn(k)` until it is warm, then n times; how many programs the last n compiled."""
+    """Run `fn(k)` until it is warm, then n times, and return the number of compiles in these."""
     for k in range(warm):
         mx.eval(fn(k))
     compiled()
@@ -388,7 +388,7 @@ class TestDebug:
         assert mx.isnan(mx.log(x)).item()
 
     def test_nan_check_looks_into_what_is_one_node(self):
-        """A loss, an optimizer's update and a compiled function are one node each; here each op runs on its own."""
+        """Assert that the NaN check runs each op of composite nodes: losses, updates, compiled functions."""
         p = mx.array([1.5, 0.5])
         with mx.ext.debug.nan_check():
             with pytest.raises(FloatingPointError, match=r"\[log\].*test_graph.py:\d+"):
@@ -571,7 +571,7 @@ def test_large_graphs_draw_a_few_at_a_time(monkeypatch, plans, mode):
 
 
 def test_avals_in_use_stay_the_ones(monkeypatch):
-    """After however many shapes: others are forgotten."""
+    """Assert that avals in use are never evicted, whatever the number of shapes."""
     from mxcompat._graph.ir import aval as avals
 
     used = mx.core.zeros((3, 5, 7))

@@ -1,5 +1,7 @@
-"""Reductions and scans of half precision against float64: an error of at most one rounding, or of real MLX's. In NumPy
-and compiled."""
+"""Reductions and scans in half precision, in NumPy and compiled, compared with float64.
+
+The error is at most one rounding, or real MLX's.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,7 @@ def value(mx: Any, nn: Any, reduction: Callable[..., Any], bits: np.ndarray, dty
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_error(name: str, dtype: str, tier: Any) -> None:
-    """Half a unit and a little, or real MLX's; below what XLA takes for 0, anything."""
+    """Assert an error of slightly over half a unit, or real MLX's. Below XLA's smallest number any error passes."""
     reduction, exact = REDUCTIONS[name]
     kind = KINDS[dtype]
     info = ml_dtypes.finfo(kind)
@@ -131,7 +133,7 @@ def test_error(name: str, dtype: str, tier: Any) -> None:
 
 @pytest.mark.parametrize("tier", [nullcontext, host_disabled], ids=["numpy", "xla"])
 def test_what_overflows(tier: Any) -> None:
-    """A sum beyond float16 is infinite on both sides; a mean is not, unless one adds up in float16 as real MLX does."""
+    """Assert that sums beyond float16 are infinite on both sides, and means finite. Real MLX adds them in float16."""
     with tier():
         x = ours.full((5000,), 30, ours.float16)
         assert (x.sum().item(), ours.cumsum(x)[-1].item()) == (np.inf, np.inf)

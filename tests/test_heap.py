@@ -1,4 +1,4 @@
-"""The heap: freed memory stays in the process for the next arrays, unless the environment or the program says else."""
+"""The heap: freed memory stays in the process for later arrays, unless the environment or program disables this."""
 
 from __future__ import annotations
 

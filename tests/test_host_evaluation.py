@@ -1,4 +1,4 @@
-"""Ops that read only small data are done with NumPy until their structure has proved to return."""
+"""Ops that read only small data run in NumPy until their structure recurs often enough."""
 
 import signal
 import sys
@@ -185,7 +185,7 @@ def test_what_others_see_is_not_written_over(name, evaluated):
     ],
 )
 def test_what_xla_is_no_faster_at(function, is_quick):
-    """It is not compiled early, however long it takes."""
+    """Assert that a program which XLA runs no faster is not compiled early."""
     x = mx.ones((64, 64))
     mx.eval(x)
     subgraph = linearize([function(x)._node])
@@ -210,7 +210,7 @@ def test_a_list_that_grows():
 
 
 def test_only_the_small_data_is_moved(monkeypatch, plans):
-    """The rest of the graph is left to the plan that follows, and not run twice."""
+    """Assert that NumPy runs only the small part of a graph; the next plan runs the rest, once."""
     calls = []
     tanh = HOST[TABLE["tanh"]]
     monkeypatch.setitem(HOST, TABLE["tanh"], lambda *args: calls.append(None) or tanh(*args))
@@ -229,7 +229,7 @@ def test_only_the_small_data_is_moved(monkeypatch, plans):
 
 @pytest.mark.parametrize("line", range(0, 16, 3))
 def test_a_signal_while_a_plan_is_made_loses_no_node(line, monkeypatch):
-    """Its handler may raise between any two bytecodes, those that undo what planning did to the nodes, too."""
+    """Assert that a signal handler may raise at any line of planning, its cleanup included."""
 
     lines = []
 
@@ -256,7 +256,7 @@ def test_a_signal_while_a_plan_is_made_loses_no_node(line, monkeypatch):
 
 @pytest.mark.parametrize(("error", "once"), [(ValueError("no"), True), (MemoryError("no room"), False)])
 def test_what_could_not_be_compiled_is_not_tried_again(error, once, monkeypatch, failed_jobs):
-    """NumPy goes on with it; it is tried again only where memory had run out."""
+    """Assert that a failed compile leaves the program to NumPy, and is retried only if memory had run out."""
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
@@ -305,7 +305,7 @@ def test_what_takes_long_is_compiled(monkeypatch):
     ],
 )
 def test_products_are_found_in_the_programs_that_are_run(function, wanted, plans):
-    """While they run BLAS has one thread, which is not set, and set back, for anything else."""
+    """Assert that programs with products are recognized: BLAS has one thread while they run, and only then."""
     x = mx.ones((400, 400))
     mx.eval(x)
     plans.clear()

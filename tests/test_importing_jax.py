@@ -1,4 +1,4 @@
-"""When JAX is imported: first when something of it is needed, by whomever; and what small programs do needs nothing."""
+"""The import of JAX: it happens at first use, and small programs never need it."""
 
 import ast
 import os
@@ -252,7 +252,7 @@ atexit.register(last)
 
 
 def at_import(tree):
-    """Yield the imports that are carried out when a module is."""
+    """Yield the import statements that run when a module is imported."""
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield node

@@ -1,4 +1,4 @@
-"""Outputs that are looked at late, or never, do not keep the others of their node: a loss does not keep gradients."""
+"""Outputs that are read late or never do not retain the other outputs of their node, as a loss its gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEIGHT = 256 * 256 * 4
 
 
 def eager(mx: Any, lib: Any) -> Any:
-    """Return a step of training; its loss is pending."""
+    """Return a training step whose loss is not evaluated."""
     model, optimizer = lib.nn.Linear(256, 256, bias=False), lib.optim.SGD(0.1)
     gradient = lib.nn.value_and_grad(model, lambda x: (model(x) ** 2).mean())
 

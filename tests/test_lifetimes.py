@@ -29,7 +29,7 @@ Pair = tuple[mx.array, np.ndarray]
 
 
 def made(r: random.Random, path: Path) -> Pair:
-    """Return an array, in one of the ways in which its memory comes about."""
+    """Return an array, created in one of several ways."""
     values = np.random.default_rng(r.randrange(1 << 30)).uniform(0.5, 2, r.choice(SHAPES)).astype(np.float32)
     kind = r.randrange(6)
     if kind == 0:
@@ -49,7 +49,7 @@ def made(r: random.Random, path: Path) -> Pair:
 
 
 def extended(r: random.Random, pairs: list[Pair]) -> None:
-    """Add an array made of these, or drop one."""
+    """Add an array computed from these, or drop one."""
     x, v = r.choice(pairs)
     kind = r.random()
     if len(v) < 4:
@@ -120,7 +120,7 @@ PARTS = {
 @pytest.mark.parametrize("made", MADE)
 @pytest.mark.parametrize("part", PARTS)
 def test_the_whole_is_read_after_a_part(made: str, part: str, monkeypatch) -> None:
-    """A part of it is read first, which is a view of the same memory, then other parts and the whole."""
+    """Compare reads of other parts and of the whole, after a part was read as a view of the same memory."""
     monkeypatch.setattr(policy, "DONATED_BYTES", 1)
     values = np.random.default_rng(0).normal(size=(100, 300)).astype(np.float32)
     for other in PARTS.values():

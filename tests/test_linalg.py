@@ -1,4 +1,4 @@
-"""`mx.linalg`: values, dtypes and errors against real MLX; derivatives, which it mostly lacks, against differences."""
+"""`mx.linalg`: values, dtypes and errors, compared with real MLX; derivatives, with finite differences."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ POSITIVE = (BATCH @ BATCH.swapaxes(-1, -2) + np.eye(3)).astype("f")
 COMPLEX = (SQUARE + 1j * RNG.randn(3, 3)).astype("F")
 CUBE = RNG.randn(2, 3, 4).astype("f")
 LOOSE = 5e-4
-"""For results that a matrix of a condition number of about 30 magnifies the rounding of."""
+"""Tolerance for results that amplify rounding errors, at condition numbers of about 30."""
 
 NAMES = (
     "cholesky", "cholesky_inv", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lu", "lu_factor", "norm",
@@ -26,7 +26,7 @@ INFINITY = float("inf")
 
 
 def call(mx, name, a):
-    """Return the function on one matrix argument, twice where it takes two."""
+    """Call the function on one matrix, passed twice if it takes two."""
     return getattr(mx.linalg, name)(a, *([a] if name in ("cross", "solve", "solve_triangular") else []), stream=mx.cpu)
 
 
@@ -186,7 +186,7 @@ def test_cross(left, right, axis):
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
 def test_cross_of_different_ranks(axis):
-    """An axis that is counted from the front is not the same one in both; that of size 2 is filled up at the end."""
+    """Compare cross products of different ranks: a positive axis differs between operands, and size 2 is padded."""
     shapes = ((3,), (2,), (2, 3), (3, 2), (3, 3), (2, 2), (2, 3, 2), (1, 3), (3, 1), (2, 3, 3), (3, 2, 3), (0, 3), ())
     for left in shapes:
         for right in shapes:
@@ -209,7 +209,7 @@ def test_lu_reads_as_documented():
 @pytest.mark.parametrize("in_numpy", [True, False])
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4, 3), (3, 5)], ids=str)
 def test_lu_of_what_is_not_finite(monkeypatch, shape, in_numpy):
-    """MLX's LAPACK takes a NaN for the largest number of a column if it is the first, and for none anywhere else."""
+    """Compare LU with NaN. MLX's LAPACK takes it for a column's largest number only in the first place."""
     monkeypatch.setattr(policy, "HOST", in_numpy)
     random = np.random.RandomState(0)
     for bad in (np.nan, np.inf, -np.inf):
@@ -311,7 +311,7 @@ def test_derivatives(case):
 
 @pytest.mark.parametrize("name", ["eig", "eigvals"])
 def test_derivatives_of_eigenvalues(name):
-    """In single precision, which is all they are given in; the step and the tolerance are accordingly large."""
+    """Compare derivatives of eigenvalues in single precision, with a large step and tolerance."""
     mx = ours
     a = np.array([[1.0, 2.0, 0.1], [-1.5, 0.5, 0.3], [0.4, -0.2, 3.0]])
     direction = RNG.randn(3, 3)
@@ -402,7 +402,7 @@ def counted(threads):
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_factorizations_have_one_thread(nested):
-    """Those of XLA, whose threads wait for each other on a busy machine, and nothing else."""
+    """Assert that factorizations run in one thread: XLA's threads wait for each other on a busy machine."""
     from threadpoolctl import threadpool_limits
 
     threads = []

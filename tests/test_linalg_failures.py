@@ -53,7 +53,7 @@ def test_the_cases_are_both(wanted):
 
 @pytest.mark.usefixtures("tier")
 def test_derivatives():
-    """Real MLX has none of these functions."""
+    """Test derivatives, which real MLX lacks for these functions."""
     for name, call in {**CALLS, "svd": SPECTRAL["singular values"]}.items():
         a = np.array([[NAN, 1], [1, 1]], "f") if name == "svd" else np.zeros((2, 2), "f")
         for derivative in (
@@ -202,7 +202,7 @@ def test_exported(tmp_path):
 
 
 def test_in_jax_it_is_infinite():
-    """Under `jax.jit` nothing can be raised."""
+    """Assert infinite results under `jax.jit`, where no error can be raised."""
 
     @jax.jit
     def inverse(a):

@@ -1,4 +1,4 @@
-"""Loops over arrays: which programs have theirs divided among XLA's threads."""
+"""Loops over arrays: the programs whose loops are divided among XLA's threads."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ REST = (
 JOBS_IN_A_PROCESS = 15
 
 PATIENCE = 900
-"""Seconds that a process may take, which takes 20 by default."""
+"""Limit in seconds for a process, which takes 20 by default."""
 
 
 @cache

@@ -281,7 +281,7 @@ def test_qqlinear_packs_in_evaluation_and_unpacks_in_training() -> None:
 
 
 def test_value_and_grad_and_checkpoint() -> None:
-    """With the model as an argument and from outside, several outputs, keyword arguments, and batch statistics."""
+    """Compare with the model as argument and captured, several outputs, keywords, and batch statistics."""
 
     def run(mx, lib, x):
         mx.random.seed(0)
@@ -327,6 +327,6 @@ def test_failed_trace_leaves_a_module_alone() -> None:
 
 
 def test_arrays_compare_by_side() -> None:
-    """The comparison used above does see a difference."""
+    """Assert that the comparison used above detects a difference."""
     with pytest.raises(AssertionError):
         same(ours.array([1.0]), real.array([2.0]))

@@ -117,7 +117,7 @@ def some_plain(allocate):
     lambda v: v.__setitem__(1, 2**31), lambda v: v.__setitem__(1, 2**70),
 ])  # fmt: skip
 def test_a_list_that_changes_while_it_is_read(change):
-    """The collector may run anything."""
+    """Assert that a list may change while it is read, because the collector runs arbitrary code."""
     values = [1.0, 2.0, 3.0]
 
     def allocate(*args):
@@ -184,7 +184,7 @@ def test_apply_raises_what_python_raises():
 
 
 def test_the_place_of_a_function_of_the_core_that_nobody_called():
-    """A thread may start in one."""
+    """Test the recorded line if a thread starts in a function of the core."""
     x = mx.ones(2)
     mx.eval(x)
     made = queue.Queue()

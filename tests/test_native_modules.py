@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(native is None, reason="no compiler of C")
 
 
 class _Reversed(list):
-    """Is walked from its end."""
+    """A list that iterates from its end."""
 
     def __iter__(self):
         return iter(list.__getitem__(self, slice(None, None, -1)))
@@ -168,7 +168,7 @@ def test_a_subclass_may_assign_in_its_own_way():
 
 
 def _steps():
-    """Gradients, parameters and states."""
+    """Yield gradients, parameters and states."""
     a = [_array() for _ in range(12)]
     yield {"w": a[0]}, {"w": a[1], "x": a[2]}, {"w": {"m": a[3]}}
     states = {"l": [{}, {"w": {"v": a[4]}}], "e": {}}

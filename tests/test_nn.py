@@ -1,4 +1,4 @@
-"""Layers: the same parameters from the same seed, the same outputs, gradients, descriptions and errors as real MLX."""
+"""Layers, compared with real MLX: parameters of a seed, outputs, gradients, descriptions and errors."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ LAYERS = [
 
 @pytest.mark.parametrize(("build", "given"), LAYERS)
 def test_layer(build: str, given: str) -> None:
-    """Parameters, output, gradients, the description and the random state afterwards."""
+    """Compare parameters, output, gradients, the description and the final random state."""
 
     def run(mx, lib, x):
         mx.random.seed(3)
@@ -291,7 +291,7 @@ MISTAKES = [
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
 def test_convolutions_call_what_the_core_has(kind: str, count: int, monkeypatch) -> None:
-    """A function that was put in its place, too: programs count operations so."""
+    """Assert that layers call the core's function, even if replaced, because programs count operations so."""
 
     def run(mx, lib):
         layer = getattr(lib.nn, f"{kind}{count}d")(2, 3, 2)
@@ -347,7 +347,7 @@ EDGES = np.concatenate([np.array([0.0, -0.0, 0.5, -0.5, 1.0, -3.0, 3.0, 6.0]), n
 
 @pytest.mark.parametrize(("name", "extra"), FUNCTIONS)
 def test_activation(name: str, extra: tuple) -> None:
-    """In float32 with its gradient, and the result's dtype for the others."""
+    """Compare float32 with its gradient, and the result's dtype for others."""
 
     def run(mx, lib, x):
         f = getattr(lib.nn, name)
@@ -361,7 +361,7 @@ def test_activation(name: str, extra: tuple) -> None:
 @pytest.mark.parametrize("given", [np.ones(3, np.float32), np.array([None]), object(), 1j, [1j], 2**64, None, "text"])
 @pytest.mark.parametrize("name", sorted({name for name, _ in FUNCTIONS} - {"glu", "tanh"}))
 def test_activation_of_no_array(name: str, given: Any) -> None:
-    """They are compiled functions in MLX, and take what those do."""
+    """Compare arguments that are no arrays: in MLX activations are compiled functions."""
     check_on(lambda mx, lib: getattr(lib.nn, name)(given if type(given) is not np.ndarray else np.array(given)))
 
 
@@ -448,7 +448,7 @@ LOSSES = [
 
 @pytest.mark.parametrize(("name", "args", "kwargs"), LOSSES)
 def test_loss(name: str, args: tuple, kwargs: dict) -> None:
-    """All three reductions, and the gradient of the mean."""
+    """Compare all three reductions, and the gradient of the mean."""
 
     def run(mx, lib, *args):
         f = getattr(lib.nn.losses, name)
@@ -556,7 +556,7 @@ def test_initializer(call) -> None:
 
 
 def test_namespace() -> None:
-    """Every public name of real MLX's packages is here, and the layers take the same arguments."""
+    """Assert that every public name of real MLX's packages exists, with the same arguments for layers."""
     import inspect
 
     import mlx.nn
@@ -679,7 +679,7 @@ def test_dropout_draws_as_mlx_does(name: str, ndim: int) -> None:
 
 
 def test_a_setting_of_a_loss_that_is_another_each_time(xla_only):
-    """It compiles a few times, and then no more."""
+    """Assert that a loss with a new setting at each call stops compiling after a few."""
     model, x, y = OURS.nn.Linear(8, 4), ours.ones((5, 8)), ours.array([0, 1, 2, 3, 0])
 
     def loss(x, y, smoothing):

@@ -75,7 +75,7 @@ def test_shard_inplace_with_a_function() -> None:
 
 @pytest.mark.parametrize("message", [0, 30, 80, 10_000])
 def test_average_gradients_sends_few_messages(monkeypatch, message: int) -> None:
-    """Both libraries send the same arrays in the same order."""
+    """Assert that both libraries send the same arrays in the same order."""
     gradients = {"a": np.ones((2, 3), np.float32), "b": [np.arange(5, dtype=np.float32), np.float32(2)]}
 
     def run(mx, lib):

@@ -1,7 +1,7 @@
-"""Rules of custom functions that are not linear in their cotangents, such as those that normalize them.
+"""Custom rules that are not linear in their cotangents, such as those that normalize them.
 
-At any order they are asked about what MLX asks about, and not about cotangents that are known to be zero, of which they
-would make NaN.
+At any order they receive the same requests as in MLX, and no cotangents that are known to be zero, whose
+normalization is NaN.
 """
 
 import numpy as np
@@ -56,7 +56,7 @@ def differentiated(mx, x, body, order, reads):
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("body", BODIES)
 def test_they_are_asked_about_what_moves(body, order, reads):
-    """XLA's rounding shows in the last digits of a third derivative."""
+    """Compare the rules' requests at each order; XLA's rounding affects the last digits of a third derivative."""
     got, _ = check(lambda mx, x: differentiated(mx, x, body, order, reads), X, tol=1e-4)
     assert np.isfinite(np.array(got)).all()
 
@@ -94,7 +94,7 @@ def _handle(node):
 
 
 def test_a_checkpoint_changes_nothing():
-    """In MLX its second derivative asks the rule about zero."""
+    """Assert that a checkpoint changes no request. In MLX its second derivative passes zero to the rule."""
 
     def second(mx, wrap):
         f = normalizing(mx, False, [])

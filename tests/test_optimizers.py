@@ -1,4 +1,4 @@
-"""Optimizers and schedules: the same numbers as real MLX, step by step, and the same state."""
+"""Optimizers and schedules, compared with real MLX step by step, state included."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARAMETERS = {"w": normal(4, 3), "b": normal(3), "deep": [{"conv": normal(2, 2, 
 
 
 def arrays(mx, tree, dtype=None):
-    """NumPy arrays as the side's own."""
+    """Return NumPy arrays as the side's own."""
     if isinstance(tree, dict):
         return {k: arrays(mx, v, dtype) for k, v in tree.items()}
     if isinstance(tree, list):
@@ -89,7 +89,7 @@ def test_half_precision_keeps_its_dtype(build: str, dtype: str) -> None:
 
 
 def test_update_of_a_model() -> None:
-    """With frozen parameters, a learning rate set in between and a state that exists before."""
+    """Compare updates with frozen parameters, a changed learning rate and an existing state."""
 
     def run(mx, lib, x):
         mx.random.seed(0)
@@ -162,7 +162,7 @@ Pair = namedtuple("Pair", "a b")
 
 @pytest.mark.parametrize("gradients", ["Pair(mx.ones(1), mx.ones(2))", "(mx.ones(1), mx.ones(2))"])
 def test_tuples_of_gradients(gradients: str) -> None:
-    """They are fine for trees, and refused by modules."""
+    """Assert that tuples of gradients work for trees, and that modules refuse them."""
 
     def run(mx, lib):
         given = eval(gradients, {"mx": mx, "Pair": Pair})
@@ -179,7 +179,7 @@ def test_tuples_of_gradients(gradients: str) -> None:
 
 
 def test_weight_decay_of_integers_moves_them() -> None:
-    """The decayed gradient is a float, so the learning rate is one too."""
+    """Assert that weight decay changes integers: the decayed gradient and the learning rate are floats."""
 
     def run(mx, lib):
         optimizer = lib.optim.SGD(0.1, momentum=0.9, weight_decay=0.01, dampening=0.1)
@@ -229,7 +229,7 @@ def test_state_moves_through_a_file(tmp_path) -> None:
 
 
 def test_compiled_step() -> None:
-    """``mx.compile`` with the model's and the optimizer's state captured, as MLX's documentation has it."""
+    """Compare ``mx.compile`` with captured model and optimizer state, as in MLX's documentation."""
 
     def run(mx, lib, x):
         mx.random.seed(0)
@@ -339,7 +339,7 @@ def test_compiled_step_with_another_learning_rate(build: str, listed: str) -> No
 
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
 def test_compiled_step_without_the_optimizer_state_is_traced_again(name: str) -> None:
-    """The last batch is smaller, and the optimizer's counter was left by a trace: only one that is read matters."""
+    """Compare a smaller last batch. The trace left a counter without value, which matters only if it is read."""
 
     def run(mx, lib):
         model = lib.nn.Linear(2, 1, bias=False)
@@ -366,7 +366,7 @@ def test_compiled_step_without_the_optimizer_state_is_traced_again(name: str) ->
 
 
 def test_namespace() -> None:
-    """Every optimizer and schedule of real MLX is here with the same arguments, defaults included."""
+    """Assert that every optimizer and schedule of real MLX exists with the same arguments and defaults."""
     import inspect
 
     compared = 0

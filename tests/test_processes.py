@@ -1,4 +1,4 @@
-"""Other processes: forked, spawned, from a server; under `python -m mxcompat`, too. None of them waits for ever."""
+"""Child processes: forked, spawned, or of a fork server, also under `python -m mxcompat`. None deadlocks."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Products that sum over the first axes of two matrices are made of the transposed one, on a CPU."""
+"""Products over the first axes of two matrices become products with a transposed operand, on a CPU."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The profiler: every evaluation is charged to its line, every compile has a reason, and the reports hold together."""
+"""The profiler: every evaluation has a line, every compile a reason, and the reports are consistent."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ raise SystemExit(3)
 
 
 def line_of(text):
-    """Return the place of the line of this file that ends with a comment."""
+    """Return the location of the line of this file that ends with a comment."""
     lines = Path(__file__).read_text().splitlines()
     return f"{__file__}:{[line.endswith('# ' + text) for line in lines].index(True) + 1}"
 

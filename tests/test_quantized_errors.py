@@ -43,7 +43,7 @@ def test_quantize_bad_arrays(mode: str) -> None:
 
 
 def _wrong(mx: Any, fn: Any, q: list, mode: str) -> list:
-    """Return the ways to call a function with quantized arrays wrongly."""
+    """Return wrong calls of a function with quantized arrays."""
     w, s, *b = q
     return [
         lambda: fn(w.astype(mx.int32), s, *b, mode=mode),

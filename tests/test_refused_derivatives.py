@@ -1,4 +1,4 @@
-"""Derivatives with respect to indices, masks, packed weights and bits: real MLX raises, whatever road leads there."""
+"""Derivatives with respect to indices, masks, packed weights and bits: real MLX raises for every transform."""
 
 import itertools
 
@@ -177,7 +177,7 @@ mx.isclose(b, mx.stop_gradient(y))
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("function", CLOSE)
 def test_bools_that_are_compared_with_others(function, road):
-    """MLX negates the cotangent of the second, and bools cannot be negated."""
+    """Compare `isclose` with bools: MLX negates the second cotangent, and bools have no negation."""
 
     def derived(mx):
         def f(x):
@@ -205,7 +205,7 @@ PICKED = {
 
 @pytest.mark.parametrize("name", PICKED)
 def test_what_the_gradient_within_does_not_depend_on_may_be_chosen_by_the_data(name):
-    """MLX raises where a cotangent or a tangent arrives at an index, and none does."""
+    """Assert that data may select values if no cotangent or tangent reaches the index. MLX raises otherwise."""
 
     def derivatives(mx):
         def loss(w, a):

@@ -1,5 +1,7 @@
-"""Derivatives of derivatives of nearly every op, over a short chain of it: MLX's, and, as they are new, by NumPy alone,
-since XLA would take seconds to compile them."""
+"""Second derivatives of nearly every op, over a short chain of it, compared with MLX's.
+
+New programs use NumPy alone, since XLA would take seconds to compile them.
+"""
 
 import math
 import re
@@ -113,7 +115,7 @@ def by_mlx(way, step):
 
 @pytest.mark.parametrize("name", STEP)
 def test_second_derivatives(name):
-    """Those of a scalar are the same three ways, also where MLX has but one of them."""
+    """Compare second derivatives of a scalar: all mode orders agree, even if MLX has only one of them."""
     before = events.stats.compiles
     found = [np.array(way(ours, chain(ours, STEP[name]), ours.array(X), ours.array(DIRECTION))) for way in WAYS]
     assert events.stats.compiles == before
@@ -160,7 +162,7 @@ def test_a_matrix_of_second_derivatives_is_symmetric():
 
 
 def test_truncated_normals_between_equal_bounds():
-    """They follow the lower one, as in MLX."""
+    """Assert that the derivatives at equal bounds follow the lower one, as in MLX."""
     for mode in ("grad", "jvp"):
         results = []
         for mx in (real, ours):

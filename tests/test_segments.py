@@ -1,4 +1,4 @@
-"""Derivatives of large programs, which run in segments: the same numbers, and few compiles however long the loop."""
+"""Derivatives of large programs, which run in segments: equal numbers, and few compiles for long loops."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def tiny(monkeypatch, xla_only):
 
 
 def several(mx, x):
-    """Outputs that later segments read too, an integer on the way, a complex one, one that does not count."""
+    """Return outputs that later segments read, an integer, a complex number, and an unused value."""
 
     def f(a, b):
         order = mx.argsort(a, axis=-1)
@@ -88,7 +88,7 @@ def half_cotangent(mx, x):
 
 
 def kept(mx, x):
-    """Values stored away on the way stay readable."""
+    """Store intermediate values, which stay readable."""
     seen = []
 
     def f(a):

@@ -608,6 +608,6 @@ def test_inferred_shapes(shape: tuple[int, ...], data: st.DataObject) -> None:
     ],
 )  # fmt: skip
 def test_what_the_methods_take_for_shapes_and_axes(shape: tuple) -> None:
-    """The first argument, if it is a sequence, is all that is read."""
+    """Assert that methods ignore further arguments after a sequence."""
     for name in ("reshape", "transpose"):
         check(lambda mx: getattr(mx.ones((2, 2)), name)(*shape))  # noqa: B023

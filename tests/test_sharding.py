@@ -1,4 +1,4 @@
-"""`mx.ext.sharding`, in processes of their own: how many devices there are is settled when JAX starts."""
+"""`mx.ext.sharding`, in processes of their own, because JAX fixes the number of devices at its start."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def test_programs_over_eight_devices(marked):
 
 
 def test_a_mesh_over_two_processes():
-    """Each runs the same program on its half of the devices."""
+    """Run the same program in two processes, each on its half of the devices."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -57,7 +57,7 @@ def test_a_mesh_over_two_processes():
 
 
 def test_the_example(tmp_path):
-    """On two devices: the losses of one, half the memory, the collectives, and a plot."""
+    """Check the example on two devices: equal losses, half the memory, the collectives, and a plot."""
     plot = tmp_path / "plot.svg"
     small = ["--steps", 2, "--dims", 32, "--layers", 1, "--context", 8, "--vocabulary", 64, "--batch", 4]
     (out,) = run(("examples/sharded_gpt.py", "--devices", 2, *small, "--plot", plot), devices=1)

@@ -69,7 +69,7 @@ def test_more_than_there_is(name, failed_jobs):
 
 
 def test_a_retry_with_less(monkeypatch):
-    """Whoever has memory again gets the result of the same graph."""
+    """Assert that a retry with free memory gives the result of the same graph."""
     from mxcompat._graph import policy
     from mxcompat._graph.run import allocation
 

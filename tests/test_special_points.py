@@ -1,7 +1,7 @@
-"""Derivatives, both ways, where they are special: at 0 and -0, ties, kinks, poles, infinities and NaN. All ops, against
-real MLX, in NumPy and in XLA.
+"""Derivatives at special points, in both modes: 0 and -0, ties, kinks, poles, infinities and NaN.
 
-The calls of a group are evaluated together, so that XLA compiles once for each.
+All ops are compared with real MLX, in NumPy and in XLA. The calls of a group are evaluated together, so that XLA
+compiles once for each.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COMPARISONS = (
 )  # fmt: skip
 
 BACKWARD_ONLY = ("cumprod", "cumprod backward")
-"""Real MLX has no `jvp` for these."""
+"""Ops without a `jvp` in real MLX."""
 
 Case = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
 
@@ -132,7 +132,7 @@ def test_derivatives(group: str, tier: str) -> None:
 @pytest.mark.parametrize("tier", ["NumPy", "XLA"])
 @pytest.mark.parametrize("name", [*BINARY, *COMPARISONS])
 def test_one_operand_for_all(name: str, tier: str) -> None:
-    """A number, or an array of one element: NumPy takes other ways for some of these."""
+    """Compare ops with a number or a one-element array as operand; NumPy has special paths for these."""
 
     def every(mx: Any) -> list[Any]:
         function, x = getattr(mx, name), mx.array(POINTS)
@@ -145,7 +145,7 @@ def test_one_operand_for_all(name: str, tier: str) -> None:
 
 
 def test_what_is_constant_has_no_tangent_that_is_infinite() -> None:
-    """0 * inf is NaN, but a constant adds nothing: in NumPy as in XLA."""
+    """Assert that a constant adds no tangent, although 0 * inf is NaN: in NumPy as in XLA."""
     x = np.array([0.0, 1.0], np.float32)
     call = GROUPS["selections"]["divmod"][0]
     for tier in (nullcontext(), host_disabled()):
@@ -198,7 +198,7 @@ def test_complex_powers_in_numpy(exponent: float) -> None:
 @pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_the_tangent_of_expm1_is_an_exponential(dtype):
-    """Far below 0, where the cotangent is 0."""
+    """Compare the tangent of expm1 far below 0, where its cotangent is 0."""
 
     def run(mx, x):
         x = x.astype(getattr(mx, dtype))

@@ -1,4 +1,4 @@
-"""Long reductions go by stages, whose first is computed as the elements are."""
+"""Long reductions run in stages; the first is fused with the computation of the elements."""
 
 import jax
 import jax.numpy as jnp

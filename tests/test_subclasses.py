@@ -358,7 +358,7 @@ READ: dict[str, tuple[int, ...]] = {
 
 @pytest.mark.parametrize("layer", READ)
 def test_a_parameter_may_be_a_property(layer: str) -> None:
-    """Weight normalization, for example: some layers read their entries, others the attributes."""
+    """Compare parameters that are properties, as in weight normalization; layers read entries or attributes."""
 
     def program(mx: Any, lib: Any, x: Any) -> Any:
         seen = []

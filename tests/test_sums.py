@@ -1,4 +1,4 @@
-"""Sums over leading axes are products with a row of ones, on a CPU."""
+"""Sums over leading axes become products with a row of ones, on a CPU."""
 
 import jax
 import numpy as np

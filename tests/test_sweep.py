@@ -1,6 +1,4 @@
-"""The sweep (`tests.sweep`): nothing is left out of it, a sample of its cells in every run, all of them under
-`-m exhaustive`.
-"""
+"""The sweep (`tests.sweep`) is complete: a sample of its cells in every run, all of them under `-m exhaustive`."""
 
 from __future__ import annotations
 

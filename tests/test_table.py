@@ -1,5 +1,6 @@
-"""Every elementwise op of the table against real MLX, from its record: values and dtypes for all dtypes it takes,
-derivatives both ways, `vmap` and `compile`.
+"""Every elementwise op, compared with real MLX from its record, for all its dtypes.
+
+Values, dtypes, derivatives in both modes, `vmap` and `compile` are compared.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NO_COMPLEX_GRADIENT = {
     "power": "real MLX does not conjugate this one derivative, as it does all others",
     "logaddexp": "real MLX has none",
 }
-"""Ops whose complex derivative is not compared, and why."""
+"""Ops whose complex derivative is not compared, with the reasons."""
 
 
 def inputs(sample: Sample, kind: str, seed: int = 0) -> list[np.ndarray]:
@@ -104,7 +105,7 @@ def test_vmap_and_compile_change_nothing(name: str) -> None:
 
 
 def test_the_table_is_whole() -> None:
-    """Every elementwise record can be reached by its public name, and names itself."""
+    """Assert that every elementwise record is reachable by its public name."""
     for name in SAMPLES:
         assert TABLE[name].name == name
         assert getattr(ours, name).__doc__, name

@@ -1,4 +1,4 @@
-"""Tangents of another dtype than their value's: real MLX hands them on, as each op makes them."""
+"""Tangents of another dtype than their value's: real MLX propagates them with each op's dtype."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ HALF = 3e-2  # sums of a few products, each of which real MLX rounds to half pre
 
 
 def pushed(mx, f, x, t, dtype, tangent):
-    """Return the derivative at values of one dtype, of tangents of another."""
+    """Return the derivative at values of one dtype, for tangents of another."""
     with mx.stream(mx.cpu):  # of the real one: float64 is on the CPU alone
         x, t = x.astype(getattr(mx, dtype)), t.astype(getattr(mx, tangent))
         return mx.jvp(f, [x], [t])
@@ -141,7 +141,7 @@ def test_any_dtypes(function, dtype, tangent):
     "function", ["x * w", "x + w", "mx.exp(x)", "x @ w.T", "mx.abs(x)", "x.sum(axis=0)", "mx.fft.fft(x)"]
 )
 def test_complex_tangents_of_real_numbers(function):
-    """Their derivatives are those of the two parts."""
+    """Compare complex tangents: their derivatives are those of the real and imaginary parts."""
 
     def derived(mx, x, t):
         w = mx.sin(x)
@@ -224,7 +224,7 @@ def test_nested(road, dtype, tangent, function):
 
 
 def returning(mx, dtype, reads=False, seen=None):
-    """Return the square, with a jvp rule that returns this dtype."""
+    """Return a function for the square, with a jvp rule that returns this dtype."""
     f = mx.custom_function(lambda x: x * x)
 
     @f.jvp

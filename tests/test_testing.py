@@ -1,4 +1,4 @@
-"""`mxcompat.testing.compare` sees every kind of difference, and none where there is none."""
+"""`mxcompat.testing.compare` detects every kind of difference, without false alarms."""
 
 import numpy as np
 import pytest

@@ -41,7 +41,7 @@ def compile_at_once(monkeypatch):
 
 @pytest.mark.skipif(native is None, reason="no compiler of C")
 def test_random_numbers_are_not_compiled_early(plans, monkeypatch):
-    """XLA would be no faster: a model that is made again draws its numbers in NumPy, however heavy that is."""
+    """Assert that random draws are not compiled early, as XLA is no faster: a new model draws in NumPy."""
     compile_at_once(monkeypatch)
     monkeypatch.setattr(policy, "HOT_SHARE", float("inf"))
     for _ in range(3):
@@ -165,7 +165,7 @@ def test_what_xla_takes_much_longer_for_goes_back_after_one_run(plans, monkeypat
 
 
 def test_what_is_being_compiled_is_not_compiled_in_a_hurry_too(plans, monkeypatch):
-    """Though NumPy takes longer than a compile: the better executable is on its way."""
+    """Assert that no quick compile starts while the optimizing one runs, even if NumPy is slower than a compile."""
     jobs = []
     monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
     compile_at_once(monkeypatch)
@@ -299,7 +299,7 @@ def test_other_threads_go_on_while_one_compiles():
 
 
 def test_a_long_loop_is_not_compiled_when_it_returns(plans, monkeypatch):
-    """Compiling the gradient of 300 steps takes longer than running it a hundred times."""
+    """Assert that a long loop is not compiled at its return: 300 steps compile longer than a hundred runs take."""
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.2)  # ten times the time of a run, also on a busy machine
 
     def loss(a):

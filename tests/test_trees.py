@@ -1,4 +1,4 @@
-"""Trees of any nesting through the transforms: the same trees come out as from real MLX."""
+"""Trees of any nesting through the transforms, compared with real MLX."""
 
 import sys
 from collections import OrderedDict
@@ -13,7 +13,7 @@ import mxcompat as mx
 from tests.oracle import check
 
 LEAF = st.integers(1, 4)
-"""Stands for an array filled with this number."""
+"""Strategy for a number that stands for an array filled with it."""
 
 
 def nests(leaves):
@@ -40,7 +40,7 @@ def arrays(mx, tree):
 
 
 def total(mx, tree):
-    """Return a sum that weighs each array by its place, so that none can be taken for another."""
+    """Return a sum that weighs each array by its place, so that swapped arrays show."""
     leaves = []
 
     def visit(tree):
@@ -106,7 +106,7 @@ class Row(tuple):
 
 
 class Two(tuple):
-    """A tuple that its items do not make."""
+    """A tuple whose constructor does not take its items."""
 
     def __new__(cls, a, b):
         return super().__new__(cls, (a, b))

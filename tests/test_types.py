@@ -22,7 +22,7 @@ PACKAGES = ("core", "nn", "nn.layers", "optimizers", "ext", *(f"core.{name}" for
 
 @pytest.fixture(scope="module")
 def stub():
-    """Return the stub, run as if it were a module: its classes have the names and the signatures, and do nothing."""
+    """Return the stub, executed as a module: its classes have names and signatures only."""
     loader = SourceFileLoader("mxcompat._array.stub", str(STUB))
     module = module_from_spec(spec_from_loader(loader.name, loader))
     loader.exec_module(module)

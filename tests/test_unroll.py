@@ -1,4 +1,4 @@
-"""Few elements over several axes are reduced by operations on whole arrays, on a CPU."""
+"""Reductions of few elements over several axes become ops on whole arrays, on a CPU."""
 
 import jax
 import jax.numpy as jnp

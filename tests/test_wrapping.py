@@ -1,4 +1,5 @@
-"""Integers wrap around, also in what XLA compiles, whose simplifier takes squares and absolute values for positive."""
+"""Integers wrap around, also in compiled code, where XLA's simplifier assumes squares and absolute values are
+positive."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def test_middle_squares() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_any_expressions(seed: int) -> None:
-    """Nested expressions of edge cases, all dtypes."""
+    """Compare nested expressions of edge cases, in all dtypes."""
     names = [*LEAST, *(f"u{name}" for name in LEAST)]
 
     def expression(mx: Any, draw: random.Random, xs: list[Any], depth: int) -> Any:

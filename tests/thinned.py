@@ -1,4 +1,4 @@
-"""Combinations of a test's arguments, of which the default run takes some."""
+"""Combinations of a test's arguments; the default run takes some of them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ PyObject *returned(void) { Py_RETURN_NONE; }
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler of C")
 def test_which_headers_need_it(tmp_path) -> None:
-    """Assert which headers need the `none` helper: from 3.12 on the macro creates no reference."""
+    """Assert that only headers before 3.12 create a reference in the macro. If newer ones do again, drop `none`."""
     (tmp_path / "a.c").write_text(NEEDED)
     code = "import sysconfig; print(sysconfig.get_path('include'))"
     for python in pythons():

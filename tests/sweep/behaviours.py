@@ -233,7 +233,7 @@ def construction() -> list[Case]:
 
 
 def promotion() -> list[Case]:
-    """Binary ops of all pairs of dtypes, and with Python's and NumPy's numbers."""
+    """Return binary ops of all pairs of dtypes, and with Python's and NumPy's numbers."""
     found = []
     first = Given((2, 2), low=1)
     for other in DTYPES:
@@ -253,7 +253,7 @@ def promotion() -> list[Case]:
 
 
 def indexing() -> list[Case]:
-    """Reading, with derivatives, and writing, at places of every kind and their combinations."""
+    """Return reads, with derivatives, and writes, at indices of every kind and their combinations."""
     draw = random.Random(0)
     pairs = [f"{a}, {b}" for a, b in itertools.product(PLACES, PLACES)]
     triples = [", ".join(draw.choices(PLACES, k=3)) for _ in range(200)]
@@ -280,7 +280,7 @@ def indexing() -> list[Case]:
 
 
 def cases() -> list[Case]:
-    """Return all of them."""
+    """Return all cases of this file."""
     found = [*printing(), *construction(), *promotion(), *indexing()]
     found += table(MODULES, "modules", dtypes=("float16", "bfloat16", "float32"))
     found += table(TREES, "trees", dtypes=SINGLE)

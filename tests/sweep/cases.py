@@ -40,7 +40,7 @@ class Given:
     matrix: str = ""
 
     def values(self, dtype: str, seed: int, extra: tuple[int, ...] = ()) -> np.ndarray:
-        """Return the values, in a dtype of NumPy from which MLX casts to `dtype` without loss of meaning."""
+        """Return the values, in a NumPy dtype that MLX casts to `dtype` without changing them."""
         dtype = self.dtype or dtype
         shape = extra + self.shape
         rng = np.random.default_rng(seed)
@@ -80,7 +80,7 @@ SPECIAL = {
     "f": (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 60000.0, -2.5, 3.5, 1e-5),
     "c": (0j, complex(np.nan, 0), complex(np.inf, 1), complex(1, -np.inf), 1 + 0j, -1 + 0j, 1j, -1j, 2 - 3j, 300j),
 }
-"""Values at which something happens. Those of integers are the ends of the type."""
+"""Special values: edge cases of floats, and the limits of integer types."""
 
 
 def special(dtype: str) -> np.ndarray:
@@ -142,7 +142,7 @@ def _given(text: str) -> Given:
 
 
 def expand(line: str) -> Iterator[str]:
-    """Yield the lines that one with `{a,b}` stands for."""
+    """Yield the lines that a line with `{a,b}` expands to."""
     found = re.search(r"\{\{(.*?)\}\}", line)
     if found is None:
         yield line
@@ -156,7 +156,7 @@ def table(text: str, family: str, **settings: Any) -> list[Case]:
     found = []
     for line in text.strip().splitlines():
         for one in expand(line):
-            expression, bar, arrays = one.rpartition(" | ")  # the last: `|` is an operator, too
+            expression, bar, arrays = one.rpartition(" | ")  # split at the last one, because `|` is an operator, too
             if not bar:
                 expression, arrays = one, ""
             plain_only = expression.startswith("!")

@@ -18,15 +18,15 @@ HALVES = ("float16", "bfloat16")
 
 @dataclass(frozen=True)
 class Cause:
-    """A reason, and the findings that it explains: those that agree with all of the arguments given.
+    """A reason, and the findings that it explains: those that match all of the arguments given.
 
     Args:
         reason: a sentence or two for the page.
         expression: a pattern, found in the expression.
         dtypes, ways, whats, families: a finding's must be among them (of `ways`, the first word).
-        real: a pattern, found in what real MLX gave.
-        within: how far the first numbers that differ may be apart, absolute or in proportion to them.
-        by_chance: whether it is seen in some runs only.
+        real: a pattern, found in real MLX's result.
+        within: limit for the distance of the first numbers that differ, absolute or relative.
+        by_chance: True if it appears in some runs only.
     """
 
     reason: str

@@ -27,7 +27,7 @@ compare, as MLX has no answer or the transform no meaning. `compile` counts what
 
 
 def covered(cells: Iterable[Cell], found: Sequence[Finding]) -> str:
-    """Return the page, of the cells that were compared and of what differed in them."""
+    """Return the page for the compared cells and the differences in them."""
     findings = {f[:3]: f for f in found}
     rows: dict[str, dict[str, dict[str, dict[str, bool]]]] = {}
     for cell in cells:

@@ -17,7 +17,7 @@ __all__ = ["HELPERS", "counting"]
 
 
 def counting(mx: Any, like: Any) -> Any:
-    """1, 2, 3, … in the shape and dtype of an array: a direction that tells its elements apart."""
+    """Return 1, 2, 3, … in the shape and dtype of an array: a direction that distinguishes its elements."""
     return mx.arange(1, like.size + 1).reshape(like.shape).astype(like.dtype)
 
 
@@ -35,14 +35,14 @@ def _inplace(mx: Any, lib: Any, dtype: Any, x: Any, operator: str, y: Any) -> An
 
 
 def _net(mx: Any, lib: Any, dtype: Any, module: Any) -> Any:
-    """Return a module whose parameters have the dtype, if that is one of floats."""
+    """Return a module with its parameters cast to the dtype, if it is a float."""
     if mx.issubdtype(dtype, mx.floating):
         module.set_dtype(dtype)
     return module
 
 
 def _trained(mx: Any, lib: Any, dtype: Any, module: Any, *xs: Any) -> Any:
-    """Return the gradients of a module's parameters, of its output weighted by 1, 2, 3, …"""
+    """Return a module's parameter gradients, for an output weighted by 1, 2, 3, …"""
 
     def loss(*given: Any) -> Any:
         out = module(*given)
@@ -84,7 +84,7 @@ def _flat(mx: Any, lib: Any, dtype: Any, module: Any) -> list[tuple[str, Any]]:
 
 
 def _reloaded(mx: Any, lib: Any, dtype: Any, module: Any, kind: str) -> Any:
-    """Return the parameters of a module that has read the weights of another from a file."""
+    """Return the parameters of a module after it loads another's weights from a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / f"w.{kind}")
         module.save_weights(path)
@@ -96,7 +96,7 @@ def _reloaded(mx: Any, lib: Any, dtype: Any, module: Any, kind: str) -> Any:
 
 
 def _stepped(mx: Any, lib: Any, dtype: Any, optimizer: Any, x: Any, y: Any) -> Any:
-    """Parameters and state after four steps."""
+    """Return parameters and state after four steps."""
     parameters = {"a": x, "b": [y[0]]}
     for k in range(4):
         gradients = {"a": y * (k + 1), "b": [x[0] - k]}
@@ -105,7 +105,7 @@ def _stepped(mx: Any, lib: Any, dtype: Any, optimizer: Any, x: Any, y: Any) -> A
 
 
 def _resumed(mx: Any, lib: Any, dtype: Any, optimizer: Any, x: Any, y: Any) -> Any:
-    """Parameters and state after two steps, and two more with the state flattened and put back."""
+    """Return parameters and state after two steps, and two more with the state flattened and restored."""
     parameters = {"a": x, "b": [y[0]]}
     for k in range(4):
         if k == 2:

@@ -1,5 +1,4 @@
-"""The cases of `mlx.nn`: layers and the gradients of their parameters, activations, losses, initializers; quantized
-layers; optimizers.
+"""Cases of `mlx.nn`, with gradients of parameters; quantized layers; optimizers.
 
 `net` gives a module's parameters the dtype of the cell, `trained` their gradients.
 """
@@ -202,7 +201,7 @@ NOT_SWEPT = {
 
 
 def cases() -> list[Case]:
-    """Return all of them."""
+    """Return all cases of this file."""
     floats = ("float16", "bfloat16", "float32", "float64", "int32", "complex64")
     return [
         *table(ACTIVATIONS, "activations"),

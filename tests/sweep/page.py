@@ -21,7 +21,7 @@ WIDTH = 118
 
 
 def faults(found: Sequence[Finding]) -> list[Finding]:
-    """Return the findings that nothing explains."""
+    """Return the findings without a cause."""
     return [f for f in found if f.what not in KINDS and cause_of(f) is None]
 
 
@@ -85,7 +85,7 @@ def _filled(text: str, indent: str = "", first: str = "") -> list[str]:
 
 
 def written(page: str, new: str) -> str:
-    """Return a page with another section between its markers."""
+    """Return a page with a new section between its markers."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return before + new + after

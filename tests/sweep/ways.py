@@ -64,14 +64,14 @@ def _bound(helper: Callable[..., Any], mx: Any, lib: Any, dtype: str) -> Callabl
 
 
 def prepared(mx: Any, values: list[np.ndarray], dtypes: list[str]) -> list[Any]:
-    """Evaluated arrays of one side."""
+    """Return evaluated arrays of one side."""
     found = [mx.array(v).astype(getattr(mx, d)) for v, d in zip(values, dtypes, strict=True)]
     mx.eval(found)
     return found
 
 
 def run(mx: Any, case: Case, dtype: str, way: str) -> Any:
-    """Return the result of a case on one side, evaluated; or the exception."""
+    """Return the evaluated result of a case on one side, or its exception."""
     values = _special_values(case, dtype) if way == "special" else _values(case, dtype, way)
     arrays = prepared(mx, values, [g.dtype or dtype for g in case.given])
     mx.random.seed(7)

@@ -27,7 +27,7 @@ _CELL_LIMIT = 30.0
 
 
 class Cell(NamedTuple):
-    """A case (by its number), a dtype and a way."""
+    """A cell: a case (by its number), a dtype and a way."""
 
     case: int
     dtype: str
@@ -56,7 +56,7 @@ class Finding(NamedTuple):
 
 
 def all_cells(word: str = "") -> list[Cell]:
-    """Return every cell, in the order of the tables; those whose expression or family has the word."""
+    """Return every cell, in the order of the tables, or those whose expression or family has the word."""
     from tests.sweep import behaviours, layers, ops
     from tests.sweep.ways import ways_of
 
@@ -87,7 +87,7 @@ def sweep(cells: list[Cell], processes: int = 2) -> Iterator[Finding]:
 
 
 def in_blocks(cells: list[Cell]) -> list[list[Cell]]:
-    """Return the cells in lists of which one worker takes one."""
+    """Return the cells in blocks, each for one worker."""
     return [cells[k : k + _BLOCK] for k in range(0, len(cells), _BLOCK)]
 
 
@@ -123,8 +123,7 @@ def _block(cells: list[Cell]) -> list[Finding]:
 
 
 def _alone(cell: Cell) -> list[Finding]:
-    """Return the findings of a cell of which a worker died, if it is to blame: the memory may have been spoiled
-    before."""
+    """Return the findings of a cell on which a worker crashed, run alone: earlier cells may have corrupted memory."""
     begun, findings, answered, end = _work([cell])
     if begun:
         return findings
@@ -170,12 +169,12 @@ def _main() -> None:
     from tests.sweep.comparison import compared
     from tests.sweep.ways import run
 
-    real.disable_compile()  # it calls a C++ compiler for every program, and what that changes is no behaviour
+    real.disable_compile()  # it calls a C++ compiler for every program, and changes no behaviour
     cells = [Cell(*c) for c in json.load(sys.stdin)]
     all_cells("")
     for k, cell in enumerate(cells):
         _say("begin", k)
-        signal.setitimer(signal.ITIMER_PROF, _CELL_LIMIT)  # some calls take real MLX for ever
+        signal.setitimer(signal.ITIMER_PROF, _CELL_LIMIT)  # some calls of real MLX never return
         case = case_of(cell)
         got = run(ours, case, cell.dtype, cell.way)
         _say("ours", k)
