@@ -1,7 +1,7 @@
 """Cases that real MLX may refuse once it knows the values, and their outcomes.
 
-After a failed evaluation, a later one of real MLX may wait for ever. So each case runs in a process of its own,
-forked from one that has only imported MLX. `CASES` has functions of the module.
+After a failed evaluation, a later one of real MLX may wait for ever. So each case runs in a separate process, forked
+from one that has only imported MLX. `CASES` has functions of the module.
 
     python tests/failing_worker.py results.pickle
 """

@@ -1,4 +1,4 @@
-"""Run mlx-lm, unmodified, on the library that `import mlx` finds, and record the results. A program of its own:
+"""Run mlx-lm, unmodified, on the library that `import mlx` finds, and record the results:
 
     python tests/mlx_lm_worker.py OUT JOB...                     with real MLX
     python -m mxcompat tests/mlx_lm_worker.py OUT JOB...         with mxcompat

@@ -1,5 +1,4 @@
-"""Generate with each of mlx-lm's caches on the library that `import mlx` finds; a program of its own, see
-`test_padding`:
+"""Generate with each of mlx-lm's caches on the library that `import mlx` finds, see `test_padding`:
 
     python tests/padding_worker.py OUT JOB...                     with real MLX
     python -m mxcompat tests/padding_worker.py OUT JOB...         with mxcompat

@@ -49,7 +49,7 @@ background.submit(done.set)
 
 
 def test_no_thread_can_be_started_at_exit(monkeypatch):
-    """Assert that work continues at exit, when Python refuses new threads (from 3.12 on)."""
+    """Assert that a job is dropped if Python refuses new threads, as it does at exit from 3.12 on; later jobs run."""
 
     def refuse(thread):
         raise RuntimeError("can't create new thread at interpreter shutdown")

@@ -433,7 +433,7 @@ def test_nothing_is_kept():
 
 
 def test_what_cannot_run_is_not_compiled_in_the_background(monkeypatch):
-    """Assert that a reading rule raises at each call under `vmap`, and leaves no job to fail later."""
+    """Assert that a program that cannot run is not compiled in the background: under `vmap` a reading rule raises."""
     monkeypatch.setattr(background, "submit", lambda job: pytest.fail("was compiled"))
     shape = aval((3,), float32)
     compile_soon(Program(Code(((PLACEHOLDER, (), ()),), ()), (), (0,), (shape,)), (), ())

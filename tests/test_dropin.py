@@ -1,4 +1,4 @@
-"""The drop-in and the command line: programs written for MLX import mxcompat. Each case is a process of its own."""
+"""The drop-in and the command line: programs written for MLX import mxcompat. Each case runs in a separate process."""
 
 import ast
 import os
@@ -30,7 +30,7 @@ def code(text):
 
 @pytest.fixture
 def program(tmp_path):
-    """Return a function that writes a program into a folder of its own."""
+    """Return a function that writes a program into a new folder."""
 
     def write(text, name="program.py"):
         path = tmp_path / name

@@ -64,9 +64,9 @@ def numbers(text, *names):
 
 
 def trainings(text):
-    """Return the validation losses before each training of `lora.py`, and the best one after it.
+    """Return the validation losses before each training of `lora.py`, and the best one of each.
 
-    The pattern is the text of this version of mlx-lm.
+    They depend on Python's version, because the training text comes from its library.
     """
     losses = [numbers(part, "validation loss") for part in text.split("\n\n")]
     return [(found[0], min(found)) for found in losses]

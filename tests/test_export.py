@@ -370,7 +370,7 @@ def test_files_that_are_something_else():
 
 
 def edited(change):
-    """The file of `x * x[...] + c` with its graph changed."""
+    """Write the file of an exported function with its graph changed."""
     ours.export_function("f", lambda x: ours.sum(x * ours.array([2.0, 3.0]), axis=0), ours.array(X))
     with open("f", "rb") as file:
         data = file.read()

@@ -571,7 +571,7 @@ def test_large_graphs_draw_a_few_at_a_time(monkeypatch, plans, mode):
 
 
 def test_avals_in_use_stay_the_ones(monkeypatch):
-    """Assert that avals in use are never evicted, whatever the number of shapes."""
+    """Assert that avals in use are never evicted by other shapes."""
     from mxcompat._graph.ir import aval as avals
 
     used = mx.core.zeros((3, 5, 7))

@@ -1,7 +1,7 @@
-"""Subscripts, `at`, and the functions that read and write by index, against real MLX.
+"""Subscripts, `at`, and the functions that read and write by index, compared with real MLX.
 
-Cases are expressions over a few arrays: `x` (2, 3, 4) of ints, `v` (5,) of ints, `f` (3,) of floats, `z` of no axes,
-`e` (0, 3), and the indices `i`, `d` (with a duplicate) and the mask `b`.
+Cases are expressions over a few arrays: ints `x` (2, 3, 4) and `v` (5,), floats `f` (3,), the 0-d `z`, and the empty
+`e` (0, 3). The indices are `i`, `d` (with a duplicate) and the mask `b`.
 """
 
 from __future__ import annotations

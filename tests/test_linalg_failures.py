@@ -1,4 +1,4 @@
-"""Errors of linear algebra that depend on values: they are MLX's, whichever tier computes."""
+"""Errors of linear algebra that depend on values: both tiers raise MLX's."""
 
 import pickle
 import subprocess

@@ -367,8 +367,7 @@ def test_activation_of_no_array(name: str, given: Any) -> None:
 
 @pytest.mark.parametrize(("name", "extra"), FUNCTIONS)
 def test_activation_of_a_subclass(name: str, extra: tuple) -> None:
-    """Assert that a compiled activation sees and returns a plain array, whatever operators the argument's class
-    defines."""
+    """Assert that a compiled activation sees and returns a plain array, despite operators of the argument's class."""
 
     def run(mx, lib, x):
         def own(self, other):

@@ -266,7 +266,7 @@ def numbers_at_module_level(path):
 FACTS = {
     "_array/constants.py": ["euler_gamma: float = 0.5772156649015329"],
     "_array/construct.py": ["_HEAP_TYPE = 1 << 9"],  # defined by CPython
-    "_array/printing.py": ["_EDGE = 3"],  # MLX prints so many elements of an axis
+    "_array/printing.py": ["_EDGE = 3"],  # number of elements per axis that MLX prints
     "_export/functions.py": ["_VERSION = 1"],
     "_export/fusion.py": ["_DEPTH = 11"],  # defined by MLX
     "_graph/ir/traces.py": ["_NO_TRACE = 1 << 62"],  # larger than any trace number

@@ -1,4 +1,4 @@
-"""`mx.ext.sharding`, in processes of their own, because JAX fixes the number of devices at its start."""
+"""`mx.ext.sharding`, in separate processes, because JAX fixes the number of devices at its start."""
 
 import json
 import os

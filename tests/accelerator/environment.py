@@ -1,4 +1,4 @@
-"""The environment: a Python of its own with JAX for the accelerator, and MLX for CUDA if it can be installed."""
+"""The environment: a separate Python with JAX for the accelerator, and MLX for CUDA if it can be installed."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def _install_mlx(python: Path) -> None:
 
 
 def device() -> str:
-    """Return JAX's devices, queried in a process of its own so that the GPU's memory stays free for measurements."""
+    """Return JAX's devices, queried in a separate process so that the GPU's memory stays free for measurements."""
     code = "import jax; d = jax.devices(); print(d[0].platform, d[0].device_kind, len(d), sep=', ')"
     return subprocess.check_output([sys.executable, "-c", code], text=True).strip()

@@ -1,4 +1,4 @@
-"""Peak device memory of a training step, compared with hand-written `jax.jit`, each in a process of its own."""
+"""Peak device memory of a training step, compared with hand-written `jax.jit`, each in a separate process."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ __all__ = ["EVERYDAY", "ITEM", "ROUNDS", "rows"]
 ROUNDS = 9
 ITEM = "item"
 _ABOVE = {ITEM: 0.3}
-"""Microseconds by which calls with this prefix may exceed real MLX's time, whatever the ratio."""
+"""Microseconds by which calls with this prefix may exceed real MLX's time, at any ratio."""
 
 Step = Callable[[], Any]
 

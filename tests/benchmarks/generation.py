@@ -1,7 +1,7 @@
 """Token generation with mlx-lm's llama, unmodified, on mxcompat (as a drop-in) and real MLX, and with hand-written
 JAX.
 
-Each side runs in a process of its own, because a process can import only one library as `mlx`:
+Each side runs in a separate process, because a process can import only one library as `mlx`:
 
     python -m tests.benchmarks.generation SIDE MODEL     prints the fields of `Found`, for `measure` to parse
 

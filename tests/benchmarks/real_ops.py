@@ -1,6 +1,6 @@
 """Time single ops at the sizes of real models: the first call in a process, and a warm call.
 
-Each side runs in a process of its own, because a process can import only one library as `mlx`:
+Each side runs in a separate process, because a process can import only one library as `mlx`:
 
     python -m tests.benchmarks.real_ops SIDE NAME     prints milliseconds: of the first call, of a warm one
 

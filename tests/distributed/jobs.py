@@ -212,7 +212,7 @@ def values_read_on_the_way(group: Any) -> Any:
 
 @ours_only("real MLX pairs what comes first, and sums what does not belong together")
 def in_the_order_of_creation(group: Any) -> Any:
-    """Run collectives in order of creation on every rank, whichever result a rank evaluates first."""
+    """Run collectives in order of creation on every rank, although ranks evaluate different results first."""
     x, size = mx.ones((2,)) * (group.rank() + 1), group.size()
     first, second, third = D.all_sum(x), D.all_sum(x * 10), D.all_gather(x * 100)
     dropped = D.all_sum(x * 1000)

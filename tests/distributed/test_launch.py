@@ -274,7 +274,7 @@ def test_an_interrupt_before_all_is_read(tmp_path, monkeypatch, capfd):
 
 
 def said_by(folder, text):
-    """Return the sorted output lines of a program that `python -m mxcompat program.py` runs in a folder of its own."""
+    """Return the sorted output lines of a program that `python -m mxcompat program.py` runs in a new folder."""
     program = folder / "program.py"
     program.write_text(text)
     result = subprocess.run(

@@ -1,7 +1,7 @@
 """The extension, built with the address and undefined-behaviour sanitizers, under Debian's debug build of Python.
 
 That build (apt-get install python3-dbg) also checks reference counts and the C interface. These tests run on
-request. A folder of its own has a copy of the project; each finding of a sanitizer is a file, from any process.
+request. A separate folder has a copy of the project; each finding of a sanitizer is a file, from any process.
 """
 
 from __future__ import annotations

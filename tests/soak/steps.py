@@ -1,4 +1,4 @@
-"""Soak test of training steps and transforms: hundreds of thousands of calls, in a process of its own.
+"""Soak test of training steps and transforms: hundreds of thousands of calls, in a separate process.
 
     python -m tests.soak.steps 200000                     # all
     python -m tests.soak.steps 200000 training vmap       # these

@@ -1,4 +1,4 @@
-"""The table of docs/security.md: the cost of large and long work here and in real MLX, each in a process of its own.
+"""The table of docs/security.md: the cost of large and long work here and in real MLX, each in a separate process.
 
     python -m tests.soak            # measure, and print the table
     python -m tests.soak --write    # and write it into the page

@@ -1,6 +1,6 @@
 """Memory of long processes: the program caches are bounded in bytes, and those bytes are accurate.
 
-The long forms run on request (`-m soak`), each in a process of its own.
+The long forms run on request (`-m soak`), each in a separate process.
 """
 
 import json

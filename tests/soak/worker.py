@@ -1,4 +1,4 @@
-"""Workloads whose programs keep changing. Each runs in a process of its own, which prints its memory.
+"""Workloads whose programs keep changing. Each runs in a separate process, which prints its memory.
 
     python -m tests.soak.worker batches 2 25
 

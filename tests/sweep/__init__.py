@@ -5,6 +5,6 @@
     python -m tests.sweep --write      compare all, and write the list of differences into docs/differences.md
 
 A case (`cases`) is an expression and its data; the tables (`ops`, `layers`, `behaviours`) have one a line. A cell is
-a case, a dtype and a way to run it (`ways`). Workers (`worker`) compare the cells (`comparison`) in processes of
-their own, since real MLX crashes on some. Each difference has a cause (`causes`), or is a fault; `page` lists them.
+a case, a dtype and a way to run it (`ways`). Workers (`worker`) compare the cells (`comparison`) in separate
+processes, since real MLX crashes on some. Each difference has a cause (`causes`), or is a fault; `page` lists them.
 """
