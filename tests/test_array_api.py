@@ -151,12 +151,12 @@ def test_elementwise(name, function, reference, dtype):
     try:
         wanted = np.asarray(reference(*map(strict.asarray, xs)))
     except TypeError:
-        return  # not for this dtype
+        return  # the function does not support this dtype
     found = np.array(function(*map(ours, xs)))
     assert found.dtype == wanted.dtype
     if (name, dtype) in SIGNS_OF_ZERO:
         found, wanted = found + 0, wanted + 0
-        if name == "expm1":  # inf times a zero, which array-api-strict has as NaN
+        if name == "expm1":  # inf times zero, for which array-api-strict gives NaN
             finite = np.isfinite(x)
             found, wanted, xs = found[finite], wanted[finite], [x[finite]]
     if (name, dtype) in AS_IN_C:
@@ -181,7 +181,7 @@ def test_promotion(a, b):
     except TypeError:
         return  # the standard says nothing
     if wanted == "complex128":
-        return  # there is none
+        return  # the function is missing there
     x, y = xp.ones(2, dtype=getattr(xp, a)), xp.ones(2, dtype=getattr(xp, b))
     assert xp.result_type(x, getattr(xp, b)) == getattr(xp, wanted)
     assert xp.concat([x, y]).dtype == xp.stack([x, y]).dtype == xp.where(xp.ones(2) > 0, x, y).dtype

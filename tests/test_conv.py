@@ -87,7 +87,7 @@ def test_by_phases(spatial, stride, kernel, padding, monkeypatch):
     debug.clear_cache()
     name = f"conv_transpose{spatial}d"
     x, w = draw(2, *(7, 5, 3)[:spatial], 3), draw(6, *(kernel,) * spatial, 3)
-    # where nothing is cut off, the gradient of real MLX has another shape than the input
+    # if no padding is cropped, real MLX's gradient has another shape than the input
     options = {"stride": stride, "padding": padding, "output_padding": int(spatial == 1 and padding > 0)}
 
     def transposed(mx, x, w):
@@ -176,7 +176,7 @@ def test_dtypes(x, w):
 )  # fmt: skip
 def test_shapes(x, w, options):
     check(lambda mx: mx.conv1d(mx.ones(x), mx.ones(w), **options))
-    if len(x) == len(w) and 0 not in x:  # else real MLX looks at axes that are not there, or crashes
+    if len(x) == len(w) and 0 not in x:  # otherwise real MLX reads missing axes, or crashes
         check(lambda mx: mx.conv_transpose1d(mx.ones(x), mx.ones(w), **options))
 
 
@@ -232,7 +232,7 @@ def test_gradients_of_groups_and_halves():
     same_gradients(lambda mx, x, w: mx.conv2d(x, w, padding=1, groups=2), INPUTS[2], HALVED[2])
     half = (INPUTS[1], WEIGHTS[1])
     check(lambda mx, x, w: mx.grad(lambda w: mx.conv1d(x.astype(mx.float16), w).sum())(w), *half)
-    of_bfloat16 = 1.6e-2  # in which the gradient is
+    of_bfloat16 = 1.6e-2  # tolerance for a gradient in bfloat16
     check(lambda mx, x, w: mx.grad(lambda w: mx.conv1d(x, w.astype(mx.bfloat16)).sum())(w), *half, tol=of_bfloat16)
 
 

@@ -153,7 +153,7 @@ def test_a_stream_in_another_thread(made, use):
         try:
             mx.synchronize(s)
             return USES[use](mx, s)
-        except (RuntimeError, TypeError) as error:  # the numbers of streams are not ours to tell
+        except (RuntimeError, TypeError) as error:  # stream numbers may differ between the libraries
             text = str(error).partition("(")[0] + str(error).partition(")")[2]
             return type(error), text if isinstance(error, RuntimeError) else None
 

@@ -275,7 +275,7 @@ def test_a_damaged_entry_is_said_once_and_replaced(place, damage):
     _, compiles, loaded = counted(lambda: executable(program, scalars))
     assert (compiles, loaded) == (0, 1)
     entry.write_bytes(damage(good))
-    _, compiles, loaded = counted(lambda: executable(program, scalars))  # a warning would be an error
+    _, compiles, loaded = counted(lambda: executable(program, scalars))  # tests treat a warning as an error
     assert (compiles, loaded) == (1, 0)
 
 
@@ -287,7 +287,7 @@ def test_nothing_is_unpickled_that_is_not_what_its_name_says(place, monkeypatch)
     scalars = (2.0,) * len(one.scalars)
     executable(one, scalars)
     (entry,) = set(entries(place)) - {entry}
-    entry.write_bytes(data)  # whole, but another's
+    entry.write_bytes(data)  # undamaged, but of another program
     monkeypatch.setattr(disk.pickle, "loads", lambda data: pytest.fail("unpickled"))
     with pytest.warns(RuntimeWarning, match="checksum"):
         executable(one, scalars)
@@ -360,7 +360,7 @@ def test_nothing_is_kept_if_that_is_not_wanted(place, monkeypatch):
     with monkeypatch.context() as only:
         only.setattr(policy, "STORED_SECONDS", 1e9)
         executable(program, scalars)
-    with monkeypatch.context() as only:  # what JAX's own cache gave lacks its code
+    with monkeypatch.context() as only:  # executables from JAX's own cache lack their code
         only.setattr(disk, "_given_by_jax", lambda: True)
         executable(program, scalars)
     assert not place.exists()
@@ -398,7 +398,7 @@ def test_one_that_others_can_write_to_is_not_touched(place, mode):
     place.chmod(mode)
     with pytest.warns(RuntimeWarning, match="can be written to by others"):
         assert folder.read("a") is None
-    folder.write("b", b"2")  # silently: it has been said
+    folder.write("b", b"2")  # silently, because it was reported before
     assert not folder.holds("a")
     assert folder.clear() == folder.usage() == (0, 0)
     assert [e.name for e in entries(place)] == ["a.xla"]

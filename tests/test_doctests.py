@@ -28,7 +28,8 @@ SAME_AS_MLX = tuple(f"mxcompat.{part}" for part in ("_array", "_io", "_ops", "_t
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(mx.__path__, "mxcompat.")
-    if not module.name.startswith(LEFT_OUT) and not module.name.startswith("mxcompat.core")  # which re-exports
+    # the drop-in only re-exports
+    if not module.name.startswith(LEFT_OUT) and not module.name.startswith("mxcompat.core")
 )
 
 

@@ -447,7 +447,7 @@ def test_dot():
     assert "label" not in drawing(y)
     z = ours.exp(x)
     assert drawing(z, z=z) == drawing(z=z)
-    assert '"B" -> ' in drawing(z=z)  # names are letters, after those that were given
+    assert '"B" -> ' in drawing(z=z)  # names are letters, behind the given names
     assert drawing() == "digraph {\n}"
 
 
@@ -794,7 +794,7 @@ def test_a_callback_is_told_of_a_pending_draw_when_others_have_been_computed(com
         mx.export_function(parts.append, lambda a: draws[1][a], mx.array([1, 2]))
         (constants,) = [[np.array(c).tolist() for _, c in p["constants"]] for p in parts if p["type"] == "constants"]
         primitives = [(p["name"], repr(p["arguments"])) for p in parts if p["type"] == "primitive"]
-        if computed == (0,):  # MLX splits the second key yet, here all have been split together
+        if computed == (0,):  # MLX has not yet split the second key; mxcompat splits all at once
             return constants[3:], [p for p in primitives if p[0] != "Split"][-12:]
         return constants, primitives
 

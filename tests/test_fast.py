@@ -140,7 +140,7 @@ def test_rope(traditional, options):
     options = dict(options)
     dims, freqs = options.pop("dims", 4), options.pop("freqs", None)
     arguments = {**ROPE, "traditional": traditional, **options}
-    tol = 1e-3 if options.get("offset") == 5000 else None  # angles of 5000 have that precision in float32
+    tol = 1e-3 if options.get("offset") == 5000 else None  # angles of 5000 have this absolute precision in float32
 
     def call(mx, x):
         return mx.fast.rope(x, dims, **arguments, **({} if freqs is None else {"freqs": mx.array(freqs)}))

@@ -242,7 +242,7 @@ class TestLargeGraphs:
         del x
 
     def test_a_wide_graph(self, monkeypatch):
-        monkeypatch.setattr(cache, "compile_soon", lambda *_: None)  # a slow machine would be at that for half a minute
+        monkeypatch.setattr(cache, "compile_soon", lambda *_: None)  # this would take half a minute on a slow machine
         x = mx.array(1.0)
         parts = [x * k for k in range(5000)]
         total = parts[0]
@@ -451,7 +451,7 @@ class TestDebug:
                 mx.eval(mx.cos(mx.ones((n, 7))))
                 compiles = mx.ext.debug.compiles()
                 mx.eval(mx.sin(x) * x)
-                assert mx.ext.debug.compiles() == compiles  # it was used all the time
+                assert mx.ext.debug.compiles() == compiles  # it was in constant use
                 info = mx.ext.debug.cache_info()
                 assert info.executable_bytes <= policy.executable_bytes()
             assert 3 < info.executables < 15
@@ -467,7 +467,7 @@ class TestDebug:
                 mx.eval(mx.logaddexp(mx.ones((n, 7)), mx.ones((7,))))
                 counts.append(mx.ext.debug.cache_info().traces)
             assert 20 < max(counts) <= 40
-            assert min(counts[1:]) < counts[0]  # they were forgotten
+            assert min(counts[1:]) < counts[0]  # they were evicted
         finally:
             mx.ext.debug.cache_limit(before)
 
@@ -566,7 +566,7 @@ def test_large_graphs_draw_a_few_at_a_time(monkeypatch, plans, mode):
     draws = [sum(op.draws for op, _, _ in plan.program.instructions) for plan in plans if isinstance(plan, Compile)]
     assert sizes
     assert max(sizes) <= 60
-    assert max(draws) <= 16  # with the keys
+    assert max(draws) <= 16  # including the keys
     np.testing.assert_allclose(found.tolist(), whole, rtol=1e-5)
 
 

@@ -59,7 +59,7 @@ def data(mx, dtype):
 
 
 WITHOUT_RULES = {
-    "linalg_eig",  # NumPy has other signs of eigenvectors
+    "linalg_eig",  # NumPy's eigenvectors have other signs
     "all_sum", "all_max", "all_min", "all_gather", "sum_scatter",  # collectives
 }  # fmt: skip
 
@@ -98,7 +98,7 @@ def test_a_number_beyond_the_range_is_infinite():
 
 
 def test_no_memory_is_shared():
-    x = mx.zeros((64, 256))  # the smallest that may be written over, and the largest that NumPy takes
+    x = mx.zeros((64, 256))  # at least the size for reuse, at most the size for NumPy
     mx.eval(x)
     y = x.reshape(-1)
     mx.eval(y)
@@ -161,7 +161,7 @@ OTHERS = {
 def test_what_others_see_is_not_written_over(name, evaluated):
     x = mx.zeros((256, 256))
     x[0] = 1
-    mx.eval(x)  # what NumPy has made, as its own
+    mx.eval(x)  # the data was created by NumPy
     other = OTHERS[name](x)
     if evaluated:
         mx.eval(other)

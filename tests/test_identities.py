@@ -42,7 +42,7 @@ EXPRESSIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_as_in_mlx(name: str, xla_only: None) -> None:
-    with ext.reproducible():  # compiled for speed at once
+    with ext.reproducible():  # compiles with optimization at once
         check(EXPRESSIONS[name], X, Y, tol=1e-4)  # the power of a root or an exponential has its own last digits
 
 
@@ -93,7 +93,7 @@ def test_what_is_left_alone() -> None:
     assert count(lambda x: jnp.exp(x) / jnp.exp(x).sum(-1, keepdims=True), x) == 0
     assert count(lambda x: jnp.log(jnp.exp(x).sum(-1)), x) == 0
     assert count(lambda x: jnp.sqrt((x * x).sum(-1)), x) == 0
-    assert count(lambda x: jnp.exp(jnp.where(x > 0, x, -jnp.inf) - x.max()), x) == 1  # its own
+    assert count(lambda x: jnp.exp(jnp.where(x > 0, x, -jnp.inf) - x.max()), x) == 1  # only the exponential's own
     assert count(lambda x: jnp.exp(-x * x) + x * 2, x) == 0
 
 

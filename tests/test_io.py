@@ -721,7 +721,7 @@ def test_an_npy_cut_short_is_found_when_it_is_needed(cut, stream):
 
     def together(mx):
         x = loaded(mx)
-        good, bad, results = mx.abs(mx.ones(2)), x + 1, [x.shape]  # real MLX may compute it twice, in place
+        good, bad, results = mx.abs(mx.ones(2)), x + 1, [x.shape]  # real MLX may evaluate it twice, in place
         try:
             mx.eval(good, bad)
         except RuntimeError as error:

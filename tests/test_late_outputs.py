@@ -151,7 +151,7 @@ def test_an_op_that_reads_one_late_has_its_operands_in_order(op: str, mode: str)
     expected, turned = getattr(np, op)(a, b), getattr(np, op)(b, a)
     with ext.reproducible() if mode == "reproducible" else ext.debug.host_disabled():
         for _ in range(3):
-            value, gradient = mx.value_and_grad(lambda x: (x * x).sum() / 2)(p)  # which is p
+            value, gradient = mx.value_and_grad(lambda x: (x * x).sum() / 2)(p)  # the gradient equals p
             result = function(gradient, q)
             del gradient
             mx.eval(value)

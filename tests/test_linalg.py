@@ -126,7 +126,7 @@ def test_eig():
     check(lambda mx, a: mx.linalg.eig(a, stream=mx.cpu), SQUARE)
     check(lambda mx, a: mx.linalg.eigvals(a, stream=mx.cpu), COMPLEX)
     triangular = np.array([[1, 2, 0], [0, 3, 1], [0, 0, -4]], np.float32)
-    check(lambda mx, a: str(mx.linalg.eig(a, stream=mx.cpu)), triangular)  # where zeros are, which of them
+    check(lambda mx, a: str(mx.linalg.eig(a, stream=mx.cpu)), triangular)  # also compares the order of zeros
     w, v = ours.linalg.eig(ours.array(COMPLEX))
     np.testing.assert_allclose(COMPLEX @ np.array(v), np.array(v) * np.array(w), atol=1e-5)
 
@@ -153,7 +153,7 @@ def test_systems(name, left, right):
 def test_systems_broadcast():
     check(lambda mx, a, b: mx.linalg.solve_triangular(a, b, stream=mx.cpu), POSITIVE, SQUARE, tol=LOOSE)
     check(lambda mx, a, b: mx.linalg.solve_triangular(a, b, upper=True, stream=mx.cpu), POSITIVE, SQUARE[0], tol=LOOSE)
-    got = ours.linalg.solve(ours.array(POSITIVE), ours.array(SQUARE))  # which real MLX cannot
+    got = ours.linalg.solve(ours.array(POSITIVE), ours.array(SQUARE))  # real MLX cannot broadcast these
     np.testing.assert_allclose(POSITIVE @ np.array(got), np.broadcast_to(SQUARE, (2, 3, 3)), atol=1e-4)
     with pytest.raises(ValueError, match=r"\[broadcast_shapes\] Shapes \(2\) and \(5\)"):
         ours.linalg.solve(ours.array(POSITIVE), ours.ones((5, 3, 1)))
@@ -224,7 +224,8 @@ def test_singular_matrices():
     check(lambda mx: mx.linalg.pinv(mx.ones((2, 2)), stream=mx.cpu))
     check(lambda mx: mx.linalg.pinv(mx.zeros((2, 2)), stream=mx.cpu))
     check(lambda mx: mx.linalg.pinv(mx.diag(mx.array([1.0, 2e-6])), stream=mx.cpu))
-    check(lambda mx: mx.linalg.pinv(mx.diag(mx.array([1.0, 1e-5])), stream=mx.cpu), tol=1e-2)  # of values of 1e5
+    # tolerance for values of 1e5
+    check(lambda mx: mx.linalg.pinv(mx.diag(mx.array([1.0, 1e-5])), stream=mx.cpu), tol=1e-2)
     check(lambda mx: mx.linalg.det(mx.ones((2, 2)), stream=mx.cpu))
     check(lambda mx: mx.linalg.slogdet(mx.zeros((4, 4)), stream=mx.cpu))
     check(lambda mx: mx.linalg.slogdet(mx.array([[0, 1.0], [1, 0]]), stream=mx.cpu))

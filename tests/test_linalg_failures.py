@@ -124,7 +124,7 @@ def test_what_was_to_be_written_over_is_kept():
     with pytest.raises(RuntimeError, match=LU):
         ours.eval(x)
     with pytest.raises(RuntimeError, match=LU):
-        x.tolist()  # whose old value is still there to be computed from
+        x.tolist()  # its old value is still available
     y = ours.ones((256, 256)) * 3
     ours.eval(y)
     y[:2, :2] = ours.linalg.inv(y[:2, :2] * ours.eye(2))

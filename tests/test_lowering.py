@@ -71,14 +71,14 @@ def lowered(found):
             arrays = ways.prepared(mx, ways._values(case, cell.dtype, cell.way), given)
             mx.random.seed(7)
             out = ways._transformed(mx, case, cell.dtype, cell.way, arrays)
-        except Exception:  # of any type: some cases are for errors
+        except Exception:  # any type, because some cases test errors
             continue
         what = program_of(out)
         if what is None:
             continue
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of casts that lose, say
+                warnings.simplefilter("ignore")  # for lossy casts for example
                 lower(*what)
         except Exception as error:
             failed.append(f"{case.expression} [{cell.dtype}, {cell.way}]: {type(error).__name__}: {error}")
@@ -139,7 +139,7 @@ def test_the_programs_of_the_benchmarks_lower(workload, plans):
     for _ in range(2):
         step()
     programs = {plan.program: plan.scalars for plan in plans if hasattr(plan, "program")}
-    if not workload.name.startswith("build"):  # one add, which is not evaluated, or never leaves NumPy
+    if not workload.name.startswith("build"):  # single adds stay unevaluated, or in NumPy
         assert programs
     for program, scalars in programs.items():
         lower(program, scalars)
@@ -273,9 +273,9 @@ def test_training_as_on_an_accelerator():
 
     def observe(event, plan, reason):
         if event == "plan" and type(plan) is Call:
-            written.append(len(plan.executable.donated))  # plans hold nodes, which would keep buffers alive
+            written.append(len(plan.executable.donated))  # plans hold nodes, which would retain buffers
 
-    with as_on_an_accelerator(), mx.ext.debug.host_disabled():  # with all data there, as on a GPU in the end
+    with as_on_an_accelerator(), mx.ext.debug.host_disabled():  # with all data on the device, as on a GPU
         events.observers.append(observe)
         try:
             np.testing.assert_allclose(trained(), want, 1e-4)

@@ -287,7 +287,7 @@ def test_observers_see_every_new_node():
 def test_cycles_are_collected():
     x = mx.ones(3)
     y = x + x
-    y._node.value = [y]  # no value that there is, but a cycle through a node and an array
+    y._node.value = [y]  # an impossible value that forms a cycle through a node and an array
     dead = weakref.ref(y._node), weakref.ref(y)
     del y
     gc.collect()
@@ -369,7 +369,7 @@ def test_following_finds_what_python_finds():
         known = a * b
         mx.eval(known)
         taken = mx.linalg.qr(mx.stack([a, b]), stream=mx.cpu)
-        mx.eval(taken[0])  # which gives the other its value once it is asked for
+        mx.eval(taken[0])  # this evaluation gives the other its value
         yield (a + b) * a
         yield (a + b) * b
         yield (a + b) * (a + b)
@@ -563,7 +563,7 @@ def test_storing_gives_nodes_their_values():
         assert outer.value is values[1]
         assert outer.op is not None
         assert len(outer.inputs) == 2
-        store([inner, outer], values[:1], 8)  # as many as there are
+        store([inner, outer], values[:1], 8)  # only as many as there are nodes
         assert outer.op is not None
     with pytest.raises(TypeError):
         native.store([3], [4], 0)

@@ -70,7 +70,7 @@ def written(y, u, i):
         (lambda x, i: (lambda y: lax.dynamic_update_slice(y.ravel(), y.ravel()[:14], (i,)))(x * 2), True),
         (lambda x, i: (lambda y: written(y, y[:1, ::-1], i))(x * 2), True),  # a single row
         (lambda x, i: written(x + 1, (x + 1)[:3], i), True),  # computed twice
-        (lambda x, i: written(x.reshape(4, 4), jnp.sin(x[:3]), i), True),  # of an argument
+        (lambda x, i: written(x.reshape(4, 4), jnp.sin(x[:3]), i), True),  # the operand is an argument
         (lambda x, i: (lambda y: written(y, (y @ y)[:3], i))(x * 2), True),  # the ops between do not matter
         (lambda x, i: written(written(x, x[:1] * 0, 2), x[:3], i), True),  # before another write
         (lambda x, i: written(lax.cond(i > 1, lambda: x, lambda: x + 1), x[:3], i), True),

@@ -30,7 +30,7 @@ def scanned(g, x):
         (lambda g, x: over_first(g, x).T, G, X, "128x64"),
         (lambda g, x: over_first(g, x).T.T, G, X, "256x64"),
         (lambda g, x: over_first(g, x).T + over_first(g, x).T.sum(), G, X, "128x64"),
-        (lambda g, x: (y := over_first(g, x)).T.sum(0) + y.sum(1), G, X, "256x64"),  # read in both ways
+        (lambda g, x: (y := over_first(g, x)).T.sum(0) + y.sum(1), G, X, "256x64"),  # read in both layouts
         (scanned, G, X, "256x64"),
         (lambda g, x: jax.grad(lambda w: (jnp.sin(x @ w.T) * g).sum())(jnp.ones((256, 128))), G, X, "256x64"),
         (lambda g, x: jax.grad(lambda w: (jnp.sin(x @ w) * g).sum())(jnp.ones((128, 256))), G, X, "128x64"),

@@ -314,7 +314,7 @@ def test_state() -> None:
         same = state[0] is before
         mx.random.uniform()
         after = state[-1]
-        state[0][0] = 5  # the array that the next draw reads
+        state[0][0] = 5  # the next draw reads this array
         return [same, len(state), before, after, *list(state), mx.random.uniform(), state is mx.random.state]
 
     check(use, tol=0)

@@ -25,7 +25,7 @@ def calls(f, *inputs):
     compute_once(module)
     text = str(module)
     compiled = lowered.compile()
-    assert compiled.as_text().count("to_apply=%kept_") == text.count("call @kept_")  # XLA keeps what there is
+    assert compiled.as_text().count("to_apply=%kept_") == text.count("call @kept_")  # XLA keeps all of them
     return text.count("call @kept_")
 
 
@@ -46,7 +46,7 @@ def calls(f, *inputs):
         (lambda t, x: jnp.cos(t)[:4] * x[:, :4], 0),  # little
         (lambda t, x: jnp.cos(t) * x[:2], 0),  # not often
         (lambda t, x: jnp.cos(t[0, 0]) * x, 0),  # one number
-        (lambda t, x: jnp.cos(t).sum(0) * x, 0),  # in memory anyway
+        (lambda t, x: jnp.cos(t).sum(0) * x, 0),  # materialized in any case
         (lambda t, x: jax.lax.scan(lambda s, r: (s, jnp.cos(t) * x), 0.0, x[:2])[1], 1),
     ],
 )

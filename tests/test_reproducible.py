@@ -119,7 +119,7 @@ def test_a_huge_derivative_is_cut_in_the_same_way_each_time(plans) -> None:
         found = []
         for _ in range(3):
             found.append(np.array(mx.grad(loop)(x)))
-            found.append(np.array(mx.grad(loop)(x * 1)))  # beside something else
+            found.append(np.array(mx.grad(loop)(x * 1)))  # together with another computation
     for got in found[2:]:
         np.testing.assert_array_equal(got, found[0])
     assert sum(isinstance(p, Segments | Split) for p in plans) >= 3
@@ -188,5 +188,5 @@ def test_codes_of_random_weights_are_compiled_in_the_end(flags: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     words, _, left = done.stdout.strip().rpartition("]] ")
-    assert words == "[[2733370010, 3722984361"  # real MLX's
+    assert words == "[[2733370010, 3722984361"  # the words of real MLX
     assert left == (flags or "None")

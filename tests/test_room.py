@@ -56,7 +56,7 @@ def test_a_size_in_between_costs_no_compile():
         before = compiles()
         mx.eval(attended(mx, cache, draw(1, 2, 1, 4)))
         new += [n] * (compiles() - before)
-    assert [n for n in new if n > 600] == [1023, 1024, 1025, 1025, 1026, 1026, 1026]  # first a number is a constant
+    assert [n for n in new if n > 600] == [1023, 1024, 1025, 1025, 1026, 1026, 1026]  # at first the size is a constant
     assert len(new) <= 22
 
 
@@ -156,7 +156,7 @@ def test_under_transforms():
     ("make", "is_prefix"),
     [
         (lambda: grown(mx), True),
-        (lambda: grown(mx, 512), False),  # a power of two as it is
+        (lambda: grown(mx, 512), False),  # already a power of two
         (lambda: grown(mx, 255), False),
         (lambda: mx.concatenate([mx.array(KEYS)[0], mx.zeros((256, 4))]), False),
         (lambda: mx.concatenate([mx.array(KEYS) + 1, mx.zeros((1, 256, 4))], axis=1), False),  # not computed yet

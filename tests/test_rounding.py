@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(autouse=True)
 def optimised(xla_only):
-    with ext.reproducible():  # one executable, made for speed
+    with ext.reproducible():  # one optimized executable
         yield
 
 

@@ -178,7 +178,7 @@ def test_sorts_are_stable(dtype: str, axis: int | None) -> None:
     def case(mx, values):
         x = mx.array(values).astype(getattr(mx, dtype))
         if dtype == "uint32":
-            x = x * 100_000_000  # of which some need all bits
+            x = x * 100_000_000  # some values need all bits
         return mx.sort(x, axis=axis), mx.argsort(x, axis=axis)
 
     check(case, values)
@@ -245,5 +245,5 @@ def test_extremes_of_long_rows(name: str, dtype: str) -> None:
     x = ours.array(values)
     find = getattr(ours, name)
     assert ours.vmap(find)(x).tolist() == find(x, axis=1).tolist()
-    rounded = x * 0.1 + 0.3  # which may be computed twice, not alike
+    rounded = x * 0.1 + 0.3  # XLA may compute it twice, differently
     assert find(rounded * rounded + rounded, axis=1).tolist() == getattr(values, name)(axis=1).tolist()

@@ -53,7 +53,7 @@ def test_every_name_of_the_packages_is_swept_or_has_a_reason(package: str) -> No
 
 
 def test_a_sample_of_the_cells() -> None:
-    cells = [cell for cell in all_cells() if cell.way != "xla"]  # a compile each
+    cells = [cell for cell in all_cells() if cell.way != "xla"]  # each needs a compile
     sample = sorted(random.Random(4).sample(cells, QUICK))
     wrong = faults(list(sweep(sample, processes=1)))
     assert not wrong, "\n".join(map(str, wrong))

@@ -18,7 +18,7 @@ HALF = 3e-2  # sums of a few products, each of which real MLX rounds to half pre
 
 def pushed(mx, f, x, t, dtype, tangent):
     """Return the derivative at values of one dtype, for tangents of another."""
-    with mx.stream(mx.cpu):  # of the real one: float64 is on the CPU alone
+    with mx.stream(mx.cpu):  # for real MLX, whose float64 works on the CPU only
         x, t = x.astype(getattr(mx, dtype)), t.astype(getattr(mx, tangent))
         return mx.jvp(f, [x], [t])
 
@@ -210,7 +210,7 @@ NESTED = {
 
 ALONG = [(road, function) for road in NESTED for function in ("x + 1", "x * x", "mx.exp(x) * x + x", "x.sum() * x")]
 for CONSTANT in ("jvp of jvp of the tangent", "jvp of grad"):
-    ALONG.remove((CONSTANT, "x + 1"))  # the derivative within does not depend on x, so its tangent does not depart
+    ALONG.remove((CONSTANT, "x + 1"))  # the inner derivative does not depend on x, so its tangent keeps its dtype
 
 
 @pytest.mark.parametrize(("dtype", "tangent"), PAIRS[:3])
@@ -253,7 +253,7 @@ ROADS = {
 }  # fmt: skip
 RETURNED = [(road, dtype) for road in ROADS for dtype in (*FLOATS, "complex64", "int32")]
 for SUM in ("complex64", "int32"):
-    RETURNED.remove(("grad of jvp", SUM))  # a sum that is no real number has no gradient
+    RETURNED.remove(("grad of jvp", SUM))  # a complex sum has no gradient
 READING = ["jvp", "sum", "product", "another dtype", "jvp of compile", "within another", "twice"]
 
 

@@ -101,7 +101,7 @@ def test_the_faster_way_wins(plans, monkeypatch):
     record = tried.program.record
     assert record.xla_runs == policy.TRIALS
     assert record.host_best < 0.1
-    for best, kind in ((1.0, OpByOp), (0.0, Call)):  # as if calling XLA took a second, or nothing
+    for best, kind in ((1.0, OpByOp), (0.0, Call)):  # pretend that a call of XLA takes a second, or nothing
         record.xla_best, record.settled = best, False
         mx.eval(mx.exp(x) * 2 + x)
         assert type(plans[-1]) is kind
@@ -109,12 +109,12 @@ def test_the_faster_way_wins(plans, monkeypatch):
         assert kind is Call or "less time than XLA" in str(plans[-1])
     record.xla_best = 1.0
     mx.eval(mx.exp(x) * 2 + x)
-    assert type(plans[-1]) is Call  # as it was settled
+    assert type(plans[-1]) is Call  # the choice persists
 
 
 def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
     compile_at_once(monkeypatch)
-    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)  # as if all of it took NumPy longer
+    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)  # pretend that NumPy is slower for all of it
     monkeypatch.setattr(policy, "TRIAL_SECONDS", 0.0)
     monkeypatch.setattr(policy, "CLEARLY_SLOWER", float("inf"))
     x = mx.array(data(20, 30))
@@ -130,7 +130,7 @@ def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
     assert [type(p) for p in plans] == [Call] * policy.FEW_TRIALS
     assert all(p.timed for p in plans)
     record = plans[0].program.record
-    for best, kind in ((1.0, OpByOp), (0.0, Call)):  # as if XLA took a second, or nothing
+    for best, kind in ((1.0, OpByOp), (0.0, Call)):  # pretend that XLA takes a second, or nothing
         record.xla_best, record.settled = best, False
         run(1)
         assert type(plans[-1]) is kind
@@ -154,7 +154,7 @@ def test_what_xla_takes_much_longer_for_goes_back_after_one_run(plans, monkeypat
 
     run()
     run()
-    monkeypatch.setattr(background, "is_busy", lambda: True)  # it is timed nevertheless
+    monkeypatch.setattr(background, "is_busy", lambda: True)  # timing continues
     plan = run()
     assert type(plan) is Call
     assert plan.timed
@@ -316,7 +316,7 @@ def test_a_long_loop_is_not_compiled_when_it_returns(plans, monkeypatch):
 def test_what_has_to_wait_is_not_hot(plans, monkeypatch):
     """Assert that only time spent in NumPy makes a program hot: on a busy machine the compile takes longer, too."""
     monkeypatch.setattr(policy, "LIGHT_SECONDS", 0.0)
-    monkeypatch.setattr(policy, "compile_seconds", lambda weight: 1.0)  # of which a slow machine takes no half
+    monkeypatch.setattr(policy, "compile_seconds", lambda weight: 1.0)  # half of it exceeds any slow machine's time
     run = host.run
 
     def interrupted(*args):

@@ -13,7 +13,7 @@ import mxcompat as mx
 from tests.oracle import check
 
 LEAF = st.integers(1, 4)
-"""Strategy for a number that stands for an array filled with it."""
+"""Strategy for leaves: a number that stands for an array filled with it."""
 
 
 def nests(leaves):

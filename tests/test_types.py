@@ -15,7 +15,7 @@ STUB = Path(mx.__file__).parent / "_array" / "array.pyi"
 NOT_WRITTEN = {"__annotations__", "__doc__", "__module__", "__slots__", "__weakref__", "__dict__", "_node"}
 NOT_WRITTEN |= {"_computed", "_memory"}  # read by methods of the base class, which itself has the two buffer methods
 OF_THE_BASE = {"__buffer__", "__release_buffer__"}
-NOT_WRITTEN |= {"__firstlineno__", "__static_attributes__"}  # of every class, from Python 3.13 on
+NOT_WRITTEN |= {"__firstlineno__", "__static_attributes__"}  # in every class from Python 3.13 on
 MODULES = {name for name, value in vars(mx.core).items() if isinstance(value, ModuleType)}
 PACKAGES = ("core", "nn", "nn.layers", "optimizers", "ext", *(f"core.{name}" for name in sorted(MODULES)))
 
@@ -57,7 +57,7 @@ def test_all_lists_what_is_imported(name):
     module = importlib.import_module(f"mxcompat.{name}")
     public = {key for key, value in vars(module).items() if key[0] != "_" and not isinstance(value, ModuleType)}
     listed = {key for key in module.__all__ if key[0] != "_" and not isinstance(getattr(module, key), ModuleType)}
-    public |= {"state"} if name == "core.random" else set()  # of the module's `__getattr__`, as in MLX
+    public |= {"state"} if name == "core.random" else set()  # provided by the module's `__getattr__`, as in MLX
     assert listed == public, f"mxcompat.{name}.__all__ differs from what the file imports"
     assert len(module.__all__) == len(set(module.__all__))
 

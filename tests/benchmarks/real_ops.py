@@ -55,7 +55,7 @@ class Conv(NamedTuple):
         size = (self.channels, self.shape[-1] // self.groups)
         x = torch.randn(self.shape[0], self.shape[-1], *self.shape[1:-1])
         w = torch.randn(*(size[::-1] if self.transposed else size), *[self.kernel] * axes) * 0.05
-        if axes == 2:  # the layout that is faster there
+        if axes == 2:  # PyTorch is faster with this layout
             x, w = (a.contiguous(memory_format=torch.channels_last) for a in (x, w))
         f = getattr(torch.nn.functional, f"conv_transpose{axes}d" if self.transposed else f"conv{axes}d")
 

@@ -260,7 +260,7 @@ def _batches(program: Program, count: int, given: list[Any]) -> list[Found]:
             else:
                 inputs.append(x)
         batched, captured = batched_program(program, [k in mapped for k in range(len(given))], size)
-        got = interpret(batched, [*inputs, *captured], _by_xla)  # other families may lend their ops
+        got = interpret(batched, [*inputs, *captured], _by_xla)  # rules may use ops of other families
         in_axes = [0 if k in mapped else None for k in range(len(given))]
         vmapped = jax.vmap(lambda *xs: program.replay(xs), in_axes, axis_size=size)
         found.append(Found(f"mapped over {mapped}", got, vmapped, inputs))

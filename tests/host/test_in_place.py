@@ -60,7 +60,7 @@ def test_the_same_bits(name: str, dtype: mx.Dtype) -> None:
             with np.errstate(all="ignore"):
                 wanted = HOST[op](out, (), *condition, *inputs)
                 if wanted.dtype != numpy:
-                    continue  # never in the place of an operand
+                    continue  # this op never reuses an operand's memory
                 found = OVERWRITE[op](out, (), place + len(condition), *condition, *inputs)
             assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(wanted).tobytes()
             for k, (x, was) in enumerate(zip(inputs, before, strict=True)):

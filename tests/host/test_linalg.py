@@ -66,7 +66,7 @@ def test_decompositions(dtype):
         check(calls[2], a.swapaxes(-1, -2), grad=False, jvp=False, batch=False, tolerance=tolerance)
     for call in calls:
         check(call, a, grad=False, jvp=False, batch=dtype == "float32", tolerance=tolerance)
-    for size in (12, 40):  # the signs too are XLA's
+    for size in (12, 40):  # the signs agree with XLA's, too
         check(calls[0], data((size, size), dtype), grad=False, jvp=False, batch=False, tolerance=30 * tolerance)
 
 
@@ -74,7 +74,7 @@ def test_decompositions(dtype):
 @pytest.mark.parametrize("shape", [(1, 1), (5, 5), (2, 3, 6, 4), (3, 4, 6), (40, 40)], ids=str)
 def test_lu_factors(shape, dtype):
     a = data(shape, dtype)
-    a[..., 1 % shape[-2], :] = 2 * a[..., 0, :]  # singular, where it is square, and with a pivot that is zero
+    a[..., 1 % shape[-2], :] = 2 * a[..., 0, :]  # makes square matrices singular, with a zero pivot
     tolerance = 1e-10 if dtype == "float64" else 4 * LOOSE
     for call in (lambda mx, a: mx.linalg.lu(a), lambda mx, a: mx.linalg.lu_factor(a)):
         check(call, a, grad=False, jvp=False, batch=shape == (5, 5), tolerance=tolerance)
@@ -192,7 +192,7 @@ def test_rules():
         "eig",  # NumPy has no left eigenvectors, by which XLA's CPU lowering orders its results
     }  # fmt: skip
     assert {n[7:] for n in ops if TABLE[n] not in PULLBACK} == {
-        "eig", "eigvals", "lu", "lu_factor", "pinv", "qr", "svd", "singular_values",  # long, and rare
+        "eig", "eigvals", "lu", "lu_factor", "pinv", "qr", "svd", "singular_values",  # long rules for rarely used ops
     }  # fmt: skip
     assert {n[7:] for n in ops if (TABLE[n] in PUSHFORWARD) != (TABLE[n] in PULLBACK)} == set()
     assert {n[7:] for n in ops if TABLE[n] not in BATCH} == set()

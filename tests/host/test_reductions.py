@@ -153,7 +153,7 @@ def test_long_scans(name, long):
         f = getattr(mx, name)
         return [f(x, axis=axis), f(x, axis=axis, reverse=True, inclusive=False)]
 
-    check(every, x, batch=False, tolerance=1e-4)  # sums of tens of thousands, in another order
+    check(every, x, batch=False, tolerance=1e-4)  # sums of tens of thousands of elements in another order
     if name != "logcumsumexp":
         values(every, n)
 

@@ -195,7 +195,7 @@ def test_custom_jvp():
     captured = mx.array(5.0)
     f.jvp(lambda primals, tangents: (tangents[0] * captured + primals[1], mx.argmax(primals[0])))
     holds(lambda mx, x, y, t: mx.jvp(lambda x: list(f(x, y)), [x], [t])[1], X, X[0], data(X.shape, "float32", 6))
-    holds(lambda mx, x, y: mx.grad(lambda x: f(x, y)[0].sum())(x), X, X[0])  # the plain one
+    holds(lambda mx, x, y: mx.grad(lambda x: f(x, y)[0].sum())(x), X, X[0])  # the plain function
 
 
 def test_custom_gradient():
@@ -307,4 +307,4 @@ def test_each_has_its_rules():
     assert custom.CUSTOM_JVP not in PULLBACK, "it would have to transpose the user's rule"
     assert all(op in kind for op in (lowering.VJP, lowering.JVP) for kind in (HOST, PULLBACK, PUSHFORWARD))
     mapped = {*runs, lowering.VJP, lowering.JVP, custom.CUSTOM_VJP, custom.CUSTOM_JVP}
-    assert {op for op in mapped if op not in BATCH} == {derive.CUSTOM}  # under vmap it is another op
+    assert {op for op in mapped if op not in BATCH} == {derive.CUSTOM}  # `vmap` replaces it by another op

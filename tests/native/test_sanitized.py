@@ -72,7 +72,7 @@ class Project:
             # memory that Python keeps until exit is no leak
             "ASAN_OPTIONS": f"detect_leaks=0:log_path={self.logs}/address",
             "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={self.logs}/undefined",
-            "LD_PRELOAD": f"{_library('libasan.so')} {_library('libstdc++.so')}",  # the latter for exceptions of XLA's
+            "LD_PRELOAD": f"{_library('libasan.so')} {_library('libstdc++.so')}",  # XLA's exceptions need libstdc++
             "PYTHONMALLOC": "malloc",
             "MXCOMPAT_CACHE": "0",
         }
@@ -126,4 +126,5 @@ def test_failing_allocations_without_a_finding(project: Project) -> None:
     said = project.run(sys.executable, "-X", "faulthandler", "-m", "tests.native.allocations")
     reports = [json.loads(line) for line in said.splitlines()][1::2]
     assert len(reports) > 300
-    assert not [text for report in reports for text in report["wrong"] if "lost" not in text]  # blocks are not counted
+    # the debug allocator makes block counts meaningless
+    assert not [text for report in reports for text in report["wrong"] if "lost" not in text]

@@ -23,7 +23,7 @@ BEGIN, END = "<!-- written by python -m tests.soak --write -->\n", "<!-- end -->
 
 
 class Row(NamedTuple):
-    """A workload: its name, its preparation and its measured part; `worker` is for those of `worker.py`."""
+    """A workload: its name, its preparation and its measured part. `worker` names a workload of `worker.py` instead."""
 
     name: str
     before: str = ""
