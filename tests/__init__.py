@@ -1,1 +1,1 @@
-"""The tests. A package, so that no other package called `tests` on the path can take its place."""
+"""The tests. They form a package, so that no other package called `tests` on the path can replace it."""

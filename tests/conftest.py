@@ -1,8 +1,8 @@
-"""Settings for all tests: JAX keeps compiled programs on disk in the checkout, so a second run does not compile again.
-The library's own way of keeping them is off: it skips the tracing too, and counts as no compile.
+"""Settings for all tests. JAX keeps compiled programs on disk in the checkout, so a second run does not recompile.
 
-Set in the environment before JAX is imported, so that the processes which tests start have them too. Property tests
-draw the same examples in every run; HYPOTHESIS_PROFILE=default draws others.
+mxcompat's own disk cache is off: it also skips tracing, and does not count as a compile. The settings are
+environment variables, set before JAX is imported, so that child processes inherit them. Property tests draw the same
+examples in every run; HYPOTHESIS_PROFILE=default draws others.
 """
 
 import faulthandler
@@ -17,37 +17,37 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a job that a shell runs in the background
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # true for a background job of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["MXCOMPAT_CACHE"] = "0"
-os.environ.setdefault(  # as mxcompat itself has it, for tests that start JAX first; see `_graph.run.platform`
+os.environ.setdefault(  # mxcompat's own default, for tests that start JAX first; see `_graph.run.platform`
     "XLA_FLAGS", "--xla_backend_extra_options=-disable-loop-idiom-hashrecognize"
 )
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-os.environ.pop("PYTEST_ADDOPTS", None)  # it is for this run, not for those of pytest that tests start
+os.environ.pop("PYTEST_ADDOPTS", None)  # the option is for this run, not for child runs of pytest
 
 
 def pytest_collection_finish():
-    """Let Python's collector leave what is there from here on alone, or each search through it takes a second."""
+    """Exclude the present objects from garbage collection, or each collection takes a second."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_runtest_setup(item):
-    """What is left out unless asked for may take longer than `faulthandler_timeout`."""
+    """Disable the limit of `faulthandler_timeout` for tests that run only on request, because they may take longer."""
     if not {"exhaustive", "soak"}.isdisjoint(mark.name for mark in item.iter_markers()):
         faulthandler.cancel_dump_traceback_later()
 
 
 BACKGROUND_SECONDS = 900
-"""For how long what a test has left in the background may go on: compiles, of a second or two."""
+"""Seconds to wait for background compiles that a test leaves; each takes a second or two."""
 
 
 class _Failures(logging.Handler):
-    """Keeps what is logged."""
+    """A logging handler that keeps the messages."""
 
     def __init__(self):
         super().__init__(logging.ERROR)
@@ -63,8 +63,11 @@ logging.getLogger("mxcompat._graph.run.background").addHandler(_failures)
 
 @pytest.fixture(autouse=True)
 def failed_jobs():
-    """What has failed in the background, which is otherwise but logged. A test that expects it clears the list. No job
-    is left at the end: what it compiles, or holds, is not counted in the next test."""
+    """Yield the errors of background jobs, which are otherwise only logged. A test that expects an error clears the
+    list.
+
+    At the end, wait for all jobs, so that their compiles and memory do not count in the next test.
+    """
     yield _failures.told
     background = sys.modules.get("mxcompat._graph.run.background")
     if background is not None:
@@ -77,8 +80,8 @@ def failed_jobs():
 
 @pytest.fixture
 def xla_only():
-    """Everything is compiled: for tests of what XLA runs, and of how often it compiles."""
-    from mxcompat.ext.debug import host_disabled  # here, since it imports JAX
+    """Compile everything: for tests of XLA's programs, and of compile counts."""
+    from mxcompat.ext.debug import host_disabled  # imported here because it imports JAX
 
     with host_disabled():
         yield
@@ -86,14 +89,14 @@ def xla_only():
 
 @pytest.fixture(params=["numpy", "xla"])
 def tier(request):
-    """Run in NumPy, then by XLA."""
+    """Run the test in NumPy, then with XLA."""
     if request.param == "xla":
         request.getfixturevalue("xla_only")
 
 
 @pytest.fixture
 def plans():
-    """The plans that are carried out, in order; nothing is known before."""
+    """Yield the list of executed plans, in order, with empty caches at the start."""
     from mxcompat._graph.run.events import observers
     from mxcompat.ext.debug import clear_cache
 
@@ -111,7 +114,7 @@ def plans():
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """The documentation, built strictly: a warning (a link to nothing, an anchor that is not there) is an error."""
+    """Return the documentation, built strictly: warnings such as a broken link or anchor are errors."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
     done = subprocess.run(

@@ -13,7 +13,7 @@ __all__ = ["cases", "check_derivatives", "evaluate", "jvp", "vjp"]
 
 
 def cases(table: str) -> list[str]:
-    """The lines of a table."""
+    """Return the lines of a table."""
     return table.strip().splitlines()
 
 
@@ -22,7 +22,7 @@ def _names(mx: Any) -> dict[str, Any]:
 
 
 def evaluate(expression: str) -> Callable[[Any], Any]:
-    """The function of mx that an expression stands for."""
+    """Return the function of mx that an expression stands for."""
     return lambda mx: eval(expression, _names(mx))
 
 
@@ -31,12 +31,12 @@ def _function(mx: Any, expression: str) -> Callable[..., Any]:
 
 
 def _counting(mx: Any, like: Any) -> Any:
-    """1, 2, 3, … in the shape and dtype of an array: a direction that tells its elements apart."""
+    """Return 1, 2, 3, … in the shape and dtype of an array: a direction that distinguishes its elements."""
     return mx.arange(1, like.size + 1).reshape(like.shape).astype(like.dtype)
 
 
 def vjp(expression: str) -> Callable[..., Any]:
-    """The gradients of an expression of `x`, `y`, `z`, weighted by 1, 2, 3, …"""
+    """Return the gradients of an expression of `x`, `y`, `z`, weighted by 1, 2, 3, …"""
 
     def pull(mx: Any, *xs: Any) -> Any:
         function = _function(mx, expression)
@@ -46,12 +46,12 @@ def vjp(expression: str) -> Callable[..., Any]:
 
 
 def jvp(expression: str) -> Callable[..., Any]:
-    """The derivative of an expression of `x`, `y`, `z` in the direction 1, 2, 3, …"""
+    """Return the derivative of an expression of `x`, `y`, `z` in the direction 1, 2, 3, …"""
     return lambda mx, *xs: mx.jvp(_function(mx, expression), list(xs), [_counting(mx, x) for x in xs])
 
 
 def check_derivatives(expression: str, *arrays: np.ndarray) -> None:
-    """Compare both derivatives with real MLX's. Where that has no jvp, ours must agree with our vjp instead."""
+    """Compare both derivatives with real MLX's. If that has no jvp, mxcompat's must agree with its own vjp instead."""
     check(vjp(expression), *arrays)
     if not isinstance(run(real, jvp(expression), arrays), Exception):
         check(jvp(expression), *arrays)

@@ -1,7 +1,7 @@
-"""Cases that real MLX may refuse once it sees the values, and what it makes of them.
+"""Cases that real MLX may refuse once it knows the values, and their outcomes.
 
-An evaluation that failed leaves real MLX so that a later one may wait for ever: each case runs in a process of its own,
-forked from one that has only imported MLX. `CASES` has functions of the module.
+After a failed evaluation, a later one of real MLX may wait for ever. So each case runs in a separate process, forked
+from one that has only imported MLX. `CASES` has functions of the module.
 
     python tests/failing_worker.py results.pickle
 """
@@ -16,7 +16,7 @@ import numpy as np
 NAN, INFINITY = float("nan"), float("inf")
 
 PATIENCE = 60
-"""Seconds that a case may take, which takes a hundredth of one."""
+"""Limit in seconds for a case, a hundred times its need."""
 
 MATRICES = {
     "zeros": [[0, 0], [0, 0]],
@@ -140,7 +140,7 @@ CASES = {
 
 
 def outcome(mx, case):
-    """What a case gives: the arrays' values, or the error's type and message."""
+    """Return the outcome of a case: the arrays' values, or the error's type and message."""
     try:
         with mx.stream(mx.cpu):
             out = CASES[case](mx)

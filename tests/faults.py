@@ -1,10 +1,10 @@
-"""Fault injection: something goes wrong at the n-th thing that the engine does.
+"""Fault injection: a fault occurs at the n-th point that the engine reaches.
 
     with failing_at(7, interrupted) as points:
         step()
 
-A point is an op in NumPy, forward or backward, a trace, a compile, a run of an executable, and storing a value. The
-number of them is `points.count`.
+A point is an op in NumPy, forward or backward, a trace, a compile, a run of an executable, or the storing of a
+value. `points.count` is the number of points reached.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["KINDS", "Alarmed", "Points", "alarming", "failing_at"]
 
 
 class Alarmed(Exception):
-    """What the handler of a limit of time raises."""
+    """The exception of the time limit's handler."""
 
 
 @contextmanager
 def alarming() -> Iterator[None]:
-    """A context in which SIGALRM raises that."""
+    """Return a context in which SIGALRM raises `Alarmed`."""
 
     def handle(*_: object) -> NoReturn:
         raise Alarmed
@@ -56,11 +56,11 @@ def _out_of_memory() -> NoReturn:
 KINDS: dict[type[BaseException], Callable[[], None]] = {
     RuntimeError: _broken, KeyboardInterrupt: _interrupted, MemoryError: _out_of_memory,
 }  # fmt: skip
-"""What may go wrong, and how it comes about."""
+"""The faults, and the function that causes each."""
 
 
 class Points:
-    """Counts what this thread does, and has something go wrong at the n-th."""
+    """Counts the points that this thread reaches, and causes a fault at the n-th."""
 
     def __init__(self, n: int | None, happens: Callable[[], None]) -> None:
         self.count = 0
@@ -69,7 +69,7 @@ class Points:
         self._thread = threading.get_ident()
 
     def reach(self, name: str) -> None:
-        """Be at a point."""
+        """Count a point, and cause the fault if it is the n-th."""
         if threading.get_ident() != self._thread:
             return
         self.count += 1
@@ -78,7 +78,7 @@ class Points:
             self._happens()
 
     def before(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with a point before it."""
+        """Return the function with a point before it."""
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             self.reach(name)
@@ -89,14 +89,14 @@ class Points:
 
 @contextmanager
 def failing_at(n: int | None, happens: Callable[[], None] = _broken) -> Iterator[Points]:
-    """Have something go wrong at the n-th point; None counts them alone."""
+    """Cause a fault at the n-th point; with None, count the points only."""
     points = Points(n, happens)
 
     def run(executable: Any, arrays: Any, scalars: Any, counts: bool = True) -> Any:
         points.reach("run")
         out = called(executable, arrays, scalars, counts)
         if happens is _interrupted:
-            points.reach("after the run")  # what else fails there fails within XLA
+            points.reach("after the run")  # later failures happen within XLA
         return out
 
     called = compile.Executable.__call__

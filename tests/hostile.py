@@ -1,7 +1,7 @@
-"""Files of every format with something wrong in them, loaded one after the other.
+"""Load damaged files of every format, one after the other.
 
-Usage: `python -m tests.hostile FORMAT FIRST LAST`, in an empty folder. Each damage is drawn from its number. A line of
-JSON says how the loads ended; one that does not come from this library's exceptions ends the process.
+Usage: `python -m tests.hostile FORMAT FIRST LAST`, in an empty folder. Each damage is drawn from its number. A line
+of JSON counts the outcomes. An exception of another library ends the process.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ import numpy as np
 import mxcompat.core as mx
 
 MEMORY = 8 << 30
-"""Bytes of address space: what XLA reserves, and nothing that a header promises."""
+"""Limit of the address space in bytes: XLA's reservation fits, sizes promised by a header do not."""
 
 FORMATS = ("npy", "npz", "safetensors", "gguf", "mlxfn")
 REFUSED = (ValueError, TypeError, IndexError, RuntimeError, OverflowError)
 
 
 class Payload:
-    """What a pickle of would leave a trace."""
+    """An object whose unpickling would leave a trace."""
 
     def __reduce__(self) -> tuple:
         return os.mkdir, ("executed",)
 
 
 def whole(kind: str) -> bytes:
-    """A file as it should be."""
+    """Return an undamaged file."""
     path = f"whole.{kind}"
     arrays = {"a": mx.arange(12).reshape(3, 4), "b.c": mx.ones((2, 2), mx.float16), "d": mx.array([True, False])}
     if kind == "npy":
@@ -67,14 +67,14 @@ def grown(data: bytes, draw: random.Random) -> bytes:
 
 
 def huge(data: bytes, draw: random.Random) -> bytes:
-    """A number in the head is another: a size, a count, an offset."""
+    """Return a file with another number in its header: a size, a count, an offset."""
     place = draw.randrange(max(1, min(len(data) - 8, 400)))
     number = draw.choice((0, 2**31, 2**32 - 1, 2**40, 2**63, 2**64 - 1))
     return data[:place] + struct.pack("<Q", number) + data[place + 8 :]
 
 
 def digits(data: bytes, draw: random.Random) -> bytes:
-    """A digit in the head is another, or many."""
+    """Return a file with a digit of its header changed or repeated."""
     places = [k for k, byte in enumerate(data[:600]) if chr(byte).isdigit()]
     if not places:
         return flipped(data, draw)

@@ -1,4 +1,4 @@
-"""Lowering for accelerators that are not there, and taking on the CPU the choices that the library takes on one."""
+"""Lower programs for absent accelerators, and make an accelerator's choices on the CPU."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from mxcompat._transforms.trees import flatten
 __all__ = ["as_on_an_accelerator", "lower", "ops_of", "program_of"]
 
 BACKENDS = {"cuda": "gpu", "tpu": "tpu"}
-"""What JAX calls its back-end on each platform."""
+"""JAX's name for its back-end, by platform."""
 
 BY_CALLBACK = {"cuda": set(), "tpu": {"linalg_eig", "linalg_eigvals"}}
-"""Ops that the host computes there. What calls back can only be lowered for the platform that it is on."""
+"""Ops that the host computes on an accelerator. A callback can only be lowered for the present platform."""
 
 
 @contextmanager
 def as_on_an_accelerator(backend: str = "gpu") -> Iterator[None]:
-    """Within this context the library decides as if JAX computed on a GPU, or a TPU, whatever it computes on.
+    """Make the library decide, within this context, as if JAX computed on a GPU or a TPU.
 
-    What was compiled before is forgotten, and so is what is compiled meanwhile: ops choose when they are traced.
+    Executables compiled before or within the context are dropped, because ops choose their form at trace time.
     """
     mx.default_device()  # which is found out once
     mx.ext.debug.clear_cache()
@@ -43,7 +43,8 @@ def as_on_an_accelerator(backend: str = "gpu") -> Iterator[None]:
 
 
 def program_of(tree: Any) -> tuple[Program, tuple] | None:
-    """The Program that computes the arrays of a tree, and the values of its scalars; None if they have values."""
+    """Return the Program that computes the arrays of a tree, and the values of its scalars; None if they have
+    values."""
     nodes = [x._node for x in flatten(tree) if x._node.value is None]
     subgraph = linearize(nodes)
     if not subgraph.order:
@@ -65,6 +66,6 @@ def lower(program: Program, scalars: tuple) -> None:
 
 
 def ops_of(program: Program) -> set[Op]:
-    """The ops of a Program, to any depth."""
+    """Return the ops of a Program, at any depth."""
     inner = [p for _, params, _ in program.instructions for p in params if isinstance(p, Program)]
     return {op for op, _, _ in program.instructions}.union(*map(ops_of, inner))

@@ -1,6 +1,6 @@
-"""Tiny models of mlx-lm with weights that both sides share, and the table of jobs to do with them.
+"""Tiny models of mlx-lm with weights that both sides share, and the table of jobs for them.
 
-Weights are NumPy's random numbers, seeded by the parameter's name. Used by `mlx_lm_worker` and its kin.
+Weights are NumPy's random numbers, seeded by the parameter's name. `mlx_lm_worker` and its job modules use them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tiny configurations of the architectures in `mlx_lm.models`, for random weights: nothing is downloaded.
+"""Tiny configurations of the architectures in `mlx_lm.models`, for random weights without downloads.
 
-`COMMON` has a value for each field that architectures share by name; `DIFFERENT` what one of them needs besides.
-Used by `mlx_lm_worker`, in processes where `mlx` is real MLX and where it is mxcompat.
+`COMMON` has a value for each field that architectures share by name; `DIFFERENT` has the special fields of each.
+`mlx_lm_worker` uses them in processes where `mlx` is real MLX or mxcompat.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SKIPPED = {
     "phi3small": "its block-sparse attention makes real MLX crash on a CPU, or corrupts its memory",
     "prism_hadamard_qwen35": "reads packed weights of its own format only",
 }
-"""Architectures that real MLX cannot run on a CPU, or cannot make without files; and why."""
+"""Architectures that real MLX cannot run on a CPU, or cannot construct without files, with the reasons."""
 
 _NOT_MODELS = {
     "activations", "base", "bitlinear_layers", "cache", "gated_delta", "mla", "pipeline", "rope_utils", "ssm",
@@ -170,12 +170,12 @@ _TEXT_MODEL = {
     "pixtral": "llama", "qwen2_vl": "qwen2", "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe",
     "qwen3_5_moe": "qwen3_5",
 }
-"""For those that wrap a text model: which."""
+"""The wrapped text model of each multimodal architecture."""
 # fmt: on
 
 
 def names() -> list[str]:
-    """The architectures that can be run; none where mlx-lm is not installed."""
+    """Return the architectures that can be run; none without mlx-lm."""
     spec = importlib.util.find_spec("mlx_lm")
     folders = spec.submodule_search_locations if spec else []
     files = [f for folder in folders or [] for f in Path(folder, "models").glob("[!_]*.py")]
@@ -183,7 +183,7 @@ def names() -> list[str]:
 
 
 def arguments(name: str, **different: Any) -> Any:
-    """The `ModelArgs` of an architecture, tiny, with the given fields changed."""
+    """Return the `ModelArgs` of an architecture, tiny, with the given fields changed."""
     module = importlib.import_module(f"mlx_lm.models.{name}")
     given = _common(module.ModelArgs, name)
     own = {**DIFFERENT.get(name, {}), **different}

@@ -35,8 +35,10 @@ def sensitivities() -> Arrays:
 
 @job
 def quantized_by_awq() -> Arrays:
-    """The layers that are scaled only. Clipping makes a group's ends equal, and then the last bit of a weight decides
-    in which direction its zero is rounded: real MLX itself answers otherwise if its weights are changed by 2e-7.
+    """Return the layers that AWQ scales but does not clip.
+
+    Clipping makes a group's ends equal. Then the last bit of a weight decides in which direction its zero is
+    rounded. Real MLX itself gives another result if its weights change by 2e-7.
     """
     from mlx_lm.quant.awq import AWQ_MODEL_CONFIGS, awq_quantize
 

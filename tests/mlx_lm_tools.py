@@ -1,4 +1,4 @@
-"""Jobs of `mlx_lm_worker` on a model in a folder: what mlx-lm's programs do to one, from text to text.
+"""Jobs of `mlx_lm_worker` on a model in a folder: mlx-lm's programs, from text to text.
 
 The folder has a two-layer Llama with the weights of `mlx_lm_made`, and a tokenizer that knows 62 characters.
 """
@@ -34,7 +34,7 @@ SENTENCES = ("The cat sat.", "Dogs bark (often).", "It rains; we stay here.", "W
 
 @cache
 def _made() -> tempfile.TemporaryDirectory[str]:
-    """A folder as one downloads it."""
+    """Return a folder with a model, in the form of a download."""
     from mlx_lm.utils import save_config, save_model
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
@@ -71,7 +71,7 @@ def text(*parts: Any) -> np.ndarray:
 
 
 def run(main: Callable[[], None], *arguments: Any) -> str:
-    """Run a program of mlx-lm with these arguments; what it printed."""
+    """Run a program of mlx-lm with these arguments, and return its output."""
     old, out = sys.argv, io.StringIO()
     sys.argv = ["mlx_lm", *map(str, arguments)]
     try:
@@ -211,14 +211,14 @@ def awq_weights_read() -> Arrays:
 
 
 def _data(path: Path) -> None:
-    """What `mlx_lm lora --data` reads: questions and answers of different lengths."""
+    """Write the files that `mlx_lm lora --data` reads: questions and answers of different lengths."""
     for split, count in (("train", 12), ("valid", 6), ("test", 6)):
         rows = [{"prompt": SENTENCES[k % 4], "completion": 5 * SENTENCES[(k + 1) % 3][: k + 4]} for k in range(count)]
         (path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
 
 def tuned(kind: str, optimizer: str = "adam", *, bits: int | None = None, **options: Any) -> Arrays:
-    """`mlx_lm lora`, then `mlx_lm fuse`: the losses, the adapters' names, the logits before and after fusing."""
+    """Run `mlx_lm lora`, then `mlx_lm fuse`; return losses, adapters' names, and logits before and after fusing."""
     from mlx_lm import convert, fuse, lora
 
     with scratch() as out:
@@ -284,7 +284,7 @@ def fused_to_gguf() -> Arrays:
 
 @job
 def server() -> Arrays:
-    """Requests one after the other, and two at the same time, over HTTP."""
+    """Return the answers of a server to requests in sequence, and to two at the same time."""
     import mlx_lm.server as module
 
     options = types.SimpleNamespace(

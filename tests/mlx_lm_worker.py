@@ -1,10 +1,10 @@
-"""Runs mlx-lm, unmodified, on whatever `import mlx` gives, and writes down what came out. A program of its own:
+"""Run mlx-lm, unmodified, on the library that `import mlx` finds, and record the results:
 
     python tests/mlx_lm_worker.py OUT JOB...                     with real MLX
     python -m mxcompat tests/mlx_lm_worker.py OUT JOB...         with mxcompat
 
-A job is a function below, in `mlx_lm_tools` or `mlx_lm_quant`, or `model:NAME`. OUT is a pickle of {job: list of NumPy
-arrays, or the error as text}.
+A job is a function below, in `mlx_lm_tools` or `mlx_lm_quant`, or `model:NAME`. OUT is a pickle of {job: list of
+NumPy arrays, or the error as text}.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mlx_lm_made import JOBS, TOKENS, Arrays, job, llama, model, to_numpy
 
 
 def decode(made: Any, cache: list[Any], prompt: int = 7, steps: int = 3, batch: int = 1) -> Arrays:
-    """The logits of a prompt, then of single tokens. The tokens are given, so an error does not grow."""
+    """Return the logits of a prompt, then of single tokens. The tokens are given, so an error does not grow."""
     logits = [to_numpy(made(mx.array(TOKENS[:batch, :prompt]), cache=cache))]
     for k in range(prompt, prompt + steps):
         logits.append(to_numpy(made(mx.array(TOKENS[:batch, k : k + 1]), cache=cache)))
@@ -55,7 +55,7 @@ def architecture(name: str) -> Arrays:
 
 
 def pair(make: Callable[[], Any]) -> list[Any]:
-    """A cache for each layer of `llama()`."""
+    """Return a cache for each layer of `llama()`."""
     return [make(), make()]
 
 
@@ -66,7 +66,7 @@ def plain_cache() -> Arrays:
 
 @job
 def full_cache() -> Arrays:
-    """Across the end of the cache's buffer, which is 256 long: it is used whole, then it grows."""
+    """Generate past the end of the cache's buffer of 256 entries: it is used completely, then it grows."""
     made, cache = llama(), pair(caches.KVCache)
     made(mx.array(np.resize(TOKENS, (1, 254))), cache=cache)
     return decode(made, cache, prompt=1, steps=3)
@@ -240,7 +240,7 @@ def batch_generator() -> Arrays:
 
 
 def structures() -> int:
-    """How many structures have been seen so far, once nothing is being compiled any more; none on real MLX."""
+    """Return the number of structures seen so far, after all background compiles; 0 on real MLX."""
     ours = sys.modules.get("mxcompat")
     if not ours:
         return 0
@@ -249,7 +249,7 @@ def structures() -> int:
 
 
 class _Reports(TrainingCallback):
-    """The losses as the trainer reports them, and how many structures had been seen at each step."""
+    """Callback that records the trainer's losses, and the number of structures at each step."""
 
     def __init__(self) -> None:
         self.losses: list[float] = []
@@ -267,13 +267,14 @@ def trained(
     name: str = "llama", *, adapters: bool = True, dora: bool = False, quantized: bool = False, dropout: float = 0.0,
     keys: list[str] | None = None, **options: Any,
 ) -> Arrays:  # fmt: skip
-    """The losses of a few steps, the names and shapes of the saved weights, and the structures new in the last steps.
+    """Return the losses of a few steps, the names and shapes of the saved weights, and the structures new in the
+    last steps.
 
     The rows make batches of two lengths, 33 and 65. In the last three steps, which take every row once, nothing is
     new.
 
-    Adam divides by the size of the gradient, so where a gradient is nearly zero rounding decides the update's sign. A
-    larger eps takes that away, and the two sides can be compared step by step.
+    Adam divides by the size of the gradient, so where a gradient is nearly zero rounding decides the update's sign.
+    A larger eps takes that away, and the two sides can be compared step by step.
     """
     mx.random.seed(7)
     np.random.seed(0)

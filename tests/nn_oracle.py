@@ -20,12 +20,12 @@ OURS = SimpleNamespace(nn=mxcompat.nn, optim=mxcompat.optimizers, utils=mxcompat
 
 
 def check_on(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """``check`` for ``fn(mx, lib, *args)``, where ``lib`` has ``nn``, ``optim`` and ``utils`` of the same side."""
+    """Run ``check`` on ``fn(mx, lib, *args)``, where ``lib`` has ``nn``, ``optim`` and ``utils`` of the same side."""
     return check(lambda mx, *given: fn(mx, REAL if mx is real else OURS, *given), *args, **kwargs)
 
 
 def plain(tree: Any) -> Any:
-    """Modules as plain dictionaries, so that trees of both sides compare as such."""
+    """Return modules as plain dictionaries, so that trees of both sides can be compared."""
     if isinstance(tree, dict):
         return {k: plain(v) for k, v in tree.items()}
     if isinstance(tree, (list, tuple)):
@@ -34,7 +34,7 @@ def plain(tree: Any) -> Any:
 
 
 def ordered(tree: Any) -> Any:
-    """Dictionaries with sorted keys: ``tree_merge`` of real MLX and files have no order."""
+    """Return dictionaries with sorted keys: ``tree_merge`` of real MLX and files have no order."""
     if isinstance(tree, dict):
         return {k: ordered(tree[k]) for k in sorted(tree)}
     if isinstance(tree, (list, tuple)):

@@ -1,11 +1,11 @@
-"""The oracle: run the same function on real MLX and on mxcompat, and compare everything that can be seen.
+"""The oracle: run the same function on real MLX and on mxcompat, and compare everything visible.
 
     check(lambda mx: mx.sum(mx.arange(6).reshape(2, 3), axis=1))
     check(lambda mx, a, b: a @ b, np.ones((2, 3)), np.ones((3, 4)))
 
 Arguments are NumPy arrays (or anything else), given to each side as its own arrays. Shapes and dtypes must be equal,
-values within `tol` (default: by dtype), and where real MLX raises, the exception's type and message must be equal too.
-What counts as equal, and how near is near enough, is in `mxcompat/testing.py`.
+and values within `tol` (default: by dtype). If real MLX raises, the exception's type and message must be equal too.
+`mxcompat/testing.py` defines equality and the tolerances.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["check", "ours", "real", "run", "same", "to_numpy"]
 
 
 def check(fn: Callable[..., Any], *args: Any, tol: float | None = None, message: bool | None = None) -> Any:
-    """Assert that `fn(mx, *args)` does the same on both sides; returns what mxcompat returned (or raised).
+    """Assert that `fn(mx, *args)` does the same on both sides, and return mxcompat's result or exception.
 
     Args:
-        tol: tolerance, relative and absolute, instead of the dtype's. Say why where it is used.
-        message: whether the messages of exceptions must be equal; by default all but those that Python or real MLX's
-            binding layer writes.
+        tol: tolerance, relative and absolute, instead of the dtype's. State the reason at the call.
+        message: True if messages of exceptions must be equal. The default excludes messages of Python and of real MLX's
+            binding layer.
     """
     want, got = run(real, fn, args), run(ours, fn, args)
     found = testing.differences(want, got, tol, messages=message)
@@ -38,7 +38,7 @@ def check(fn: Callable[..., Any], *args: Any, tol: float | None = None, message:
 
 
 def run(mx: Any, fn: Callable[..., Any], args: Any = ()) -> Any:
-    """`fn` on one side, evaluated; or the exception it raised."""
+    """Run `fn` on one side, and return the evaluated result or the exception."""
     try:
         given = [mx.array(a) if isinstance(a, np.ndarray) else a for a in args]
         out = fn(mx, *given)
@@ -49,7 +49,7 @@ def run(mx: Any, fn: Callable[..., Any], args: Any = ()) -> Any:
 
 
 def to_numpy(x: Any) -> np.ndarray:
-    """The data of an array of either side, bfloat16 too."""
+    """Return the data of an array of either side, bfloat16 too."""
     return testing.to_numpy(real if isinstance(x, real.array) else ours, x)
 
 

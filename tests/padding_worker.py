@@ -1,9 +1,9 @@
-"""Generates with each of mlx-lm's caches on whatever `import mlx` gives; a program of its own, see `test_padding`:
+"""Generate with each of mlx-lm's caches on the library that `import mlx` finds, see `test_padding`:
 
     python tests/padding_worker.py OUT JOB...                     with real MLX
     python -m mxcompat tests/padding_worker.py OUT JOB...         with mxcompat
 
-OUT is JSON: for each job the tokens, and how many programs had been compiled when each of them was there.
+OUT is JSON: for each job the tokens, and the number of programs compiled before each token.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ JOBS: dict[str, Callable[[Any], Iterator[list[int]]]] = {
     "rotating batch": rotating_batch(48),
     "attention by hand": generated,
 }
-"""The rotating ones are full after some 40 tokens, and begin again at the front."""
+"""The jobs by name. Rotating caches are full after some 40 tokens, and start again at the front."""
 
 
 def model(job: str) -> Any:

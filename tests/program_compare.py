@@ -1,6 +1,6 @@
-"""A random program on both sides, and what differs: the judge of the tests of random programs.
+"""Run a random program on both libraries and report the differences.
 
-Real MLX is the oracle. Where it fails, is wrong, or dies, `MENDED` takes its place.
+Real MLX is the oracle. `MENDED` replaces it if it fails, crashes or is known to be wrong.
 """
 
 from __future__ import annotations
@@ -19,17 +19,23 @@ __all__ = ["NAMES", "check", "compare", "difference"]
 NAMES = ("plain", *MODES)
 
 RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 1e-4, "float64": 1e-4, "complex64": 1e-4}
-"""Of the largest value of an array, since a program's errors add up; 3e-2 with half precision anywhere in a program.
-That of float64 is so large because real MLX computes many functions of it in float32."""
+"""Tolerance per dtype, relative to the largest value of the array, because a program's errors accumulate.
+
+A program with half precision anywhere has 3e-2. The tolerance of float64 is large because real MLX computes many of
+its functions in float32.
+"""
 
 LACKING = (
     "ot implemented", "not yet implemented", "Cannot vmap", "Type of cotangents", "invalid arg index",
 )  # fmt: skip
-"""What real MLX says where it lacks a derivative or a vmap, or its own code is at fault."""
+"""Messages of real MLX for missing derivatives, missing vmap rules and its own internal errors."""
 
 OF_INDICES = "with respect to indices"
-"""What real MLX says of indices that depend on an argument, also if the derivative of all that follows is zero
-(`divmod`, `floor`): here that is known before."""
+"""Messages of real MLX for gradients through indices. It raises them even if the derivative is zero (`divmod`,
+`floor`).
+
+mxcompat knows in advance that such a derivative is zero.
+"""
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -41,7 +47,7 @@ def wide(x: Any) -> np.ndarray:
 
 
 def sensitivity(program: Program, mode: str, k: int) -> float:
-    """By how much the k-th result moves, on either side, when the inputs move by a rounding error."""
+    """Return the largest change of the k-th result, in either library, if the inputs change by a rounding error."""
     most = 0.0
     for mx in (real, ours):
         base = run_mode(mx, program, mode)
@@ -55,7 +61,7 @@ def sensitivity(program: Program, mode: str, k: int) -> float:
 
 
 def difference(program: Program, mode: str, got: Any, want: Any) -> str:
-    """What differs between two results, or ""."""
+    """Return a description of the difference between two results, or "" if they agree."""
     ours_, reals = leaves(got), leaves(want)
     if len(ours_) != len(reals):
         return f"{len(ours_)} results, real MLX {len(reals)}"
@@ -65,7 +71,7 @@ def difference(program: Program, mode: str, got: Any, want: Any) -> str:
             return f"result {k}: {g.dtype} {g.shape}, real MLX {w.dtype} {w.shape}"
         x, y = wide(g), wide(w)
         if any(word in mode for word in NEED_FLOATS):
-            x, y = x[np.isfinite(y)], y[np.isfinite(y)]  # 0 times infinity: JAX knows some zeros, MLX multiplies
+            x, y = x[np.isfinite(y)], y[np.isfinite(y)]  # JAX drops symbolic zeros, MLX computes 0 times infinity
         relative = RELATIVE.get(str(w.dtype).rpartition(".")[2], 0.0)
         if half and relative:
             relative = max(relative, 3e-2)
@@ -79,9 +85,9 @@ def difference(program: Program, mode: str, got: Any, want: Any) -> str:
 
 
 def compare(program: Program, mode: str, oracle: Any = real) -> str:
-    """Run a program on both sides; says what differs, or "". `MENDED` has the last word."""
+    """Run a program on both libraries, and describe the difference or return "". `MENDED` is the final oracle."""
     if mode == "shapeless":
-        oracle = MENDED  # real MLX's own infers wrong shapes, and crashes on them
+        oracle = MENDED  # real MLX's shapeless mode infers wrong shapes and crashes on them
     want, got = run_mode(oracle, program, mode), run_mode(ours, program, mode)
     if isinstance(want, Exception):
         want = run_mode(MENDED, program, mode)
@@ -103,10 +109,10 @@ def compare(program: Program, mode: str, oracle: Any = real) -> str:
 
 
 def check(seed: int, oracle: Any = real) -> str:
-    """What differs for the program of a seed, in the seed's mode, with the program; or "".
+    """Build the program of a seed, compare it in the seed's mode, and return the difference with the program, or "".
 
     Args:
-        oracle: `MENDED` for a seed on which real MLX itself dies.
+        oracle: `MENDED` for a seed that crashes real MLX.
     """
     program = make(seed)
     mode = NAMES[seed % len(NAMES)]

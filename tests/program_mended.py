@@ -1,7 +1,7 @@
-"""Real MLX with its faults mended: the second oracle of the random programs, where the first one fails or is wrong.
+"""Real MLX with corrections: the second oracle of the random programs, if the first fails or is wrong.
 
-`vmap` is a loop, `compile` and `checkpoint` are nothing at all, and functions of complex numbers whose derivatives are
-wrong are made of others (see docs/differences.md).
+`vmap` is a loop, and `compile` and `checkpoint` do nothing. Functions of complex numbers with wrong derivatives are
+composed of other ops (see docs/differences.md).
 """
 
 from __future__ import annotations

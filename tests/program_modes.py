@@ -1,4 +1,4 @@
-"""What is done with a random program: run plainly, or under a transform, or under one inside another.
+"""The ways to run a random program: plainly, under a transform, or under nested transforms.
 
 Each mode takes mx, the function, its arguments and a source of choices.
 """
@@ -21,7 +21,7 @@ def _tangents(mx: Any, xs: list[Any]) -> list[Any]:
 
 
 def _scalar(mx: Any, f: Callable) -> Callable:
-    """A weighted sum of all the outputs of `f`."""
+    """Return a weighted sum of all the outputs of `f`."""
 
     def total(*xs: Any) -> Any:
         result = mx.array(0.0)
@@ -49,7 +49,7 @@ def _value_and_grad(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> 
 
 
 def _of_inexact(mx: Any, f: Callable, xs: list[Any]) -> tuple[Callable, list[Any]]:
-    """The function of the inexact arguments alone, and those."""
+    """Return the function of its inexact arguments alone, and these arguments."""
     which = inexact(mx, xs)
 
     def g(*ys: Any) -> Any:
@@ -153,11 +153,11 @@ MODES: dict[str, Callable[..., Any]] = {
     "grad_grad": _grad_grad, "checkpoint": _checkpoint, "jvp_grad": _jvp_grad,
 }  # fmt: skip
 NEED_FLOATS = ("grad", "checkpoint", "vjp", "jvp")
-"""What is in the names of modes that differentiate, and so need a float to differentiate with respect to."""
+"""Parts of the names of modes that differentiate, and so need a float argument."""
 
 
 def run_mode(mx: Any, program: Program, mode: str, arrays: list[np.ndarray] | None = None) -> Any:
-    """A program under a mode (or "plain"), on one side, evaluated; or the exception."""
+    """Return the evaluated result of a program under a mode (or "plain") on one side, or the exception."""
     rng = random.Random(program.seed)
     try:
         f = program.function(mx)

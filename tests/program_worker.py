@@ -1,7 +1,7 @@
-"""Many random programs, in processes of their own: real MLX dies of some, and takes its process with it.
+"""Run many random programs in worker processes, because real MLX crashes on some of them.
 
-`run_seeds` starts a worker, which says of each seed that it begins, then what it found (lines of JSON). A worker that
-dies does so at the seed begun last: another one compares that seed with `MENDED`, a third goes on with the next.
+`run_seeds` starts a worker, which prints the start and the result of each seed, as lines of JSON. If it crashes, the
+seed started last is the cause. Another worker compares that seed with `MENDED`, and a third continues with the next.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 __all__ = ["run_seeds"]
 
 _SETTINGS = {"JAX_ENABLE_COMPILATION_CACHE": "0"}
-"""No program runs often enough to be worth keeping on disk."""
+"""Settings of a worker: no disk cache, as no program recurs."""
 
 _LIMIT = 240.0
-"""Seconds for a worker, many times what it needs: real MLX may hang as well as die."""
+"""Seconds for a worker, many times its need, because real MLX may hang as well as crash."""
 
 
 def run_seeds(seeds: Iterable[int]) -> tuple[dict[int, str], list[int]]:
     """Compare the programs of these seeds.
 
     Returns:
-        What was found by seed, for those where something was; and the seeds on which real MLX died.
+        The differences by seed, and the seeds on which real MLX crashed.
     """
     found: dict[int, str] = {}
     died: list[int] = []
@@ -46,7 +46,7 @@ def _work(oracle: str, seeds: list[int]) -> tuple[int, dict[int, str], str]:
     """Start a worker on these seeds.
 
     Returns:
-        The seed it began last, what it said of each, and how it ended.
+        The seed started last, the report of each seed, and the worker's exit.
     """
     command = [sys.executable, "-W", "error", "-X", "faulthandler", "-m", "tests.program_worker", oracle]
     try:
@@ -69,7 +69,7 @@ def _main(oracle: str, *seeds: str) -> None:
     from tests.program_compare import check
     from tests.program_mended import MENDED
 
-    real.disable_compile()  # it calls a C++ compiler for every program, and what it changes is not accepted anyway
+    real.disable_compile()  # it calls a C++ compiler for every program, and its changed results are not accepted anyway
     for seed in map(int, seeds):
         _say(seed)
         _say(seed, check(seed, MENDED if oracle == "mended" else real))

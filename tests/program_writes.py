@@ -1,11 +1,11 @@
-"""Random programs that write to their arguments, to aliases and to what they capture, within nested transforms.
+"""Random programs that write to their arguments, to aliases and to captured arrays, within nested transforms.
 
 A program is lines of source: functions whose bodies are drawn from `_statement`, then calls of them under transforms
-of transforms. `outcomes` runs them on one side and tells what each call gave, with what it left of its arguments and of
-the captured state.
+of transforms. `outcomes` runs them on one side, and reports each result with the arguments and the captured state
+afterwards.
 
-Left out, because real MLX gets them wrong: a write by index that does not depend on a mapped argument, within a `vmap`,
-and how often a `checkpoint` runs its function (docs/differences.md says so of both).
+Two cases are excluded, because real MLX gets them wrong (see docs/differences.md). The first is a write, within a
+`vmap`, by an index that does not depend on a mapped argument. The second is the number of runs of a `checkpoint`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CALLS = (
 
 
 def lines(seed: int) -> list[str]:
-    """The program of a seed."""
+    """Return the program of a seed."""
     rng = random.Random(seed)
     made = [
         "C = {'k': mx.array(2.0)}", "def point(): return mx.array([1.0, 2.0, 3.0])",
@@ -80,7 +80,7 @@ def _statement(rng: random.Random) -> str:
 
 
 def outcomes(mx: Any, program: list[str]) -> list[Any]:
-    """What each line that is an expression gives; an exception, if it raises one."""
+    """Return the result of each line that is an expression, or its exception."""
     names: dict[str, Any] = {"mx": mx, "copy": copy}
     found = []
     for line in program:

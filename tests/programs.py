@@ -1,16 +1,17 @@
 """Random programs: seeded compositions of ops, as source text that real MLX and mxcompat both run.
 
-A program grows step by step: an op is drawn from `STEPS`, its operands from what exists already, and real MLX says
-whether the step is a good one (it does not raise, its values are finite and of moderate size). What is drawn is text,
-so a program that fails is its own reproduction.
+A program grows step by step: an op is drawn from `STEPS` and its operands from earlier values. Real MLX accepts the
+step if it does not raise, and its values are finite and moderate. Programs are text, so a failing one reproduces
+itself.
 
-Left out, because real MLX does not define them or dies of them: indices out of bounds, integer division by zero and by
-the least integer, shifts by more than the width, casts of floats that do not fit, writes to one place through
-several indices, `partition` and `argpartition` as such (the order within a part is free), eigenvectors (their sign is
-free), unsorted `searchsorted`, `put_along_axis` of more values than there is room for (it writes to foreign memory).
+Some calls are excluded, because real MLX does not define them or crashes. These are indices out of bounds, integer
+division by zero and by the least integer, shifts by more than the width, and casts of floats out of range. Further:
+writes to one place through several indices, unsorted `searchsorted`, and `put_along_axis` of too many values.
+`partition` and `argpartition` are excluded because the order within a part is free, eigenvectors because their sign
+is.
 
-What docs/differences.md explains is kept out of derivatives by `stop_gradient`: casts from floats to integers and
-bools, `addmm` with `alpha`; and `full` of an array and `logsumexp` of bools do not occur.
+`stop_gradient` keeps differences explained in docs/differences.md out of derivatives: casts from floats to integers
+and bools, and `addmm` with `alpha`. `full` of an array and `logsumexp` of bools do not occur.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Program:
     Args:
         inputs: the arguments, NumPy arrays, and the MLX dtype of each.
         steps: one expression a line; the k-th is bound to `v{k}`, the inputs to `x{k}`.
-        results: the names of what it returns: whatever no other step reads, so that every step matters.
+        results: the names of the returned values: all that no other step reads, so that every step matters.
     """
 
     seed: int
@@ -107,7 +108,7 @@ def _gram(mx: Any, x: Any) -> Any:
 
 
 def make(seed: int) -> Program:
-    """The program of a seed."""
+    """Return the program of a seed."""
     rng = random.Random(seed)
     numbers = np.random.default_rng(seed)
     program = Program(seed)
@@ -130,7 +131,7 @@ def make(seed: int) -> Program:
                 value = eval(step, names | values)
                 real.eval(value)
             except Exception:
-                if rng.random() < 0.002:  # the exception is what there is to compare
+                if rng.random() < 0.002:  # rarely, a raising step stays, to compare exceptions
                     program.steps.append(step)
                     break
                 continue
@@ -173,7 +174,7 @@ def _kind(value: Any) -> str:
 
 
 def _filled(step: str, rng: random.Random, values: dict[str, Any]) -> str | None:
-    """A step with its holes filled, or None if there is nothing to fill them with."""
+    """Return a step with its holes filled, or None if there is nothing to fill them with."""
     chosen: list[str] = []
     drawn: dict[str, str] = {}
 
@@ -232,7 +233,8 @@ def _parameter(kind: str, rng: random.Random, first: Any) -> str:
 
 
 def perturbed(program: Program, amount: float) -> list[np.ndarray]:
-    """The inputs, each float off by a relative amount: what changes a lot then is not worth comparing."""
+    """Return the inputs with each float changed by a relative amount. Unstable programs, which then change a lot,
+    are skipped."""
     numbers = np.random.default_rng(program.seed)
     out = []
     for x, dtype in program.inputs:

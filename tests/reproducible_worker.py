@@ -1,7 +1,7 @@
 """`python -m tests.reproducible_worker PROGRAM FIRST LAST FILE`: run steps of a program, printing the bits of each.
 
-A program that begins at a step beyond the first loads its state from FILE; one that begins at the first saves it there
-halfway. Under MXCOMPAT_REPRODUCIBLE=1 all who run a step print the same.
+A program that starts at the first step saves its state to FILE halfway; a later start loads the state from FILE.
+Under MXCOMPAT_REPRODUCIBLE=1 every process prints the same bits for a step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["PROGRAMS", "Leapfrog", "Training", "digest"]
 
 
 def digest(arrays: Iterable[Any]) -> str:
-    """The bits of arrays."""
+    """Return the bits of arrays."""
     found = hashlib.sha256()
     for a in arrays:
         found.update(np.array(a).tobytes())
@@ -65,8 +65,10 @@ class Training:
 
 
 class Leapfrog:
-    """Molecular dynamics: particles in a trap that repel one another, forces by the gradient of the energy, a
-    thermostat now and then; a trajectory that is written to in place and is large enough to be written over."""
+    """Molecular dynamics: repelling particles in a trap, forces by the gradient of the energy, and a thermostat.
+
+    The trajectory is written in place, and is large enough for buffer reuse.
+    """
 
     def __init__(self) -> None:
         mx.random.seed(1)

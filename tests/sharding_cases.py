@@ -1,5 +1,4 @@
-"""What `test_sharding` runs in a process with eight devices: programs on arrays that are spread over a mesh do what
-they do on one device.
+"""Tests that `test_sharding` runs in a process with eight devices: sharded arrays give the results of one device.
 
 By hand: XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m pytest tests/sharding_cases.py
 """
@@ -322,7 +321,7 @@ def test_two_meshes_at_the_same_time():
     np.testing.assert_array_equal(np.array(b), 2 * np.array(y))
 
 
-# What leaves the library
+# Exports from the library
 
 
 def test_reading_gathers(tmp_path):
@@ -432,7 +431,7 @@ def test_explain_names_the_collectives():
 
 
 def test_writes_are_in_place():
-    """Of a cache that nobody else holds, each device writes over its part."""
+    """Assert that each device writes in place to its part of a cache with no other reference."""
     cache = spread(np.zeros((8, 256, 64), np.float32), ("data", None, "model"))
     mx.eval(cache)
 
@@ -479,7 +478,7 @@ class MLP(nn.Module):
 
 
 def column_then_row(path, x):
-    """Tensor parallel: the first layer's outputs are divided, the second's inputs."""
+    """Compute a tensor-parallel MLP: the first layer's outputs are sharded, and the second's inputs."""
     return {"up.weight": ("model", None), "up.bias": "model", "down.weight": (None, "model")}.get(path)
 
 
@@ -565,7 +564,7 @@ def test_a_fully_sharded_model_takes_a_part_of_the_memory():
 
 
 def test_a_checkpointed_model_goes_on_elsewhere(tmp_path):
-    """Weights saved from one layout, loaded into another."""
+    """Load weights, saved from one layout, into another."""
     model, _, _, _ = train(LAYOUTS["fully sharded"], adamw, steps=2)
     model.save_weights(str(tmp_path / "w.safetensors"))
     again = MLP()
@@ -622,7 +621,7 @@ def test_a_huge_derivative_runs_in_segments(monkeypatch, plans):
 
 
 def test_tokens_of_a_tensor_parallel_model():
-    """Attention over a cache that grows, its heads divided among the devices."""
+    """Compare attention over a growing cache whose heads are sharded."""
     heads, width, room = 8, 16, 64
     weights = [numbers(heads * width, heads * width, seed=k) / 12 for k in range(4)]
 

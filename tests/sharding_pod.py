@@ -1,5 +1,7 @@
-"""What XLA makes of a training step for 256 devices, in a process that has so many virtual ones: it is compiled, and
-not run. Prints the collectives and the size of the parameters, for each layout."""
+"""Compile a training step for 256 devices, without running it, in a process with that many virtual devices.
+
+Prints the collectives and the size of the parameters, for each layout.
+"""
 
 import json
 import sys
@@ -35,8 +37,10 @@ def column_then_row(path, x):
 
 
 def compiled(mesh, spec_of, told=False):
-    """A step of gradient descent as a JAX function of parameters that are never there; `told` says whether the model
-    tells XLA that what is between its layers is divided as the batch is."""
+    """Compile a step of gradient descent as a JAX function of abstract parameters.
+
+    With `told`, the model tells XLA that values between its layers are sharded as the batch is.
+    """
     model = MLP(mesh if told else None)
 
     def step(parameters, x, y):

@@ -1,5 +1,7 @@
-"""One of two processes of `test_sharding`, with two devices each: trains over a mesh of all four, and prints the losses
-and the sum of the weights, which are the same in both."""
+"""One of two processes of `test_sharding`, with two devices each.
+
+It trains over a mesh of all four devices, and prints the losses and the sum of the weights, which are equal in both.
+"""
 
 import sys
 

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 
 
 def entries() -> list[Entry]:
-    """Every public name of `mlx.core` and its submodules, and every method and property of its classes."""
+    """Return every public name of `mlx.core` and its submodules, and every method and property of its classes."""
     spec = importlib.util.find_spec("mlx.core")
     assert spec is not None
     assert spec.origin is not None
@@ -70,7 +70,7 @@ def _body(nodes: list[ast.stmt], prefix: str, kind: str) -> list[Entry]:
             name = prefix + node.targets[0].id
             if isinstance(node.value, (ast.Name, ast.Attribute)):
                 made[name] = Entry(name, "alias", (((ast.unparse(node.value), None, None),),))
-            elif not isinstance(node.value, ast.Call):  # a TypeVar or the like
+            elif not isinstance(node.value, ast.Call):  # a TypeVar for example
                 made[name] = Entry(name, "constant")
     return list(made.values())
 
@@ -95,7 +95,7 @@ _MISSING = object()
 
 
 def lookup(namespace: Any, name: str) -> Any:
-    """What has this name below a namespace. Raises AttributeError if there is nothing."""
+    """Return the object of this name below a namespace, or raise AttributeError."""
     found = namespace
     for part in name.split("."):
         found = inspect.getattr_static(found, part, _MISSING) if isinstance(found, type) else getattr(found, part)
@@ -105,7 +105,7 @@ def lookup(namespace: Any, name: str) -> Any:
 
 
 def difference(namespace: Any, entry: Entry) -> str:
-    """How what a namespace has under an entry's name differs from it; "" if it does not."""
+    """Return the difference between an entry and the namespace's object of its name, or ""."""
     try:
         found = lookup(namespace, entry.name)
     except AttributeError:
@@ -118,7 +118,7 @@ def difference(namespace: Any, entry: Entry) -> str:
         return f"{type(found).__name__} instead of a function"
     last = entry.name.rpartition(".")[2]
     if last.startswith("__") and last != "__init__":
-        return ""  # operators: called by Python, which knows no names
+        return ""  # operators: Python calls them without parameter names
     try:
         given = list(inspect.signature(found).parameters.values())
     except ValueError:

@@ -1,4 +1,4 @@
-"""The command for a machine with an accelerator, on one without."""
+"""The command for machines with an accelerator, on one without."""
 
 import subprocess
 import sys
@@ -22,7 +22,8 @@ def test_what_is_left_out_of_a_file_is_there(name):
 
 
 def test_a_training_loop_moves_nothing():
-    """With the choices of an accelerator; a loop whose batches come from the host moves these, which is seen."""
+    """Assert that a training loop transfers no data, with an accelerator's choices, and that batches of the host are
+    counted."""
     assert transfers.counted(dry=True) == {"host-to-device": 0, "device-to-host": 0}
     assert transfers.counted(dry=True, fresh=True)["host-to-device"] == 2 * transfers.STEPS
 

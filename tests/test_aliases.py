@@ -1,4 +1,4 @@
-"""Aliases: of the inputs that may be written over, each is by what is an update of it."""
+"""Aliases of donated inputs: each is overwritten by the output that is an update of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mxcompat._graph.passes.aliases import pair_updates
 
 
 def pairs(fn: Callable[..., Any], inputs: int, donated: tuple[int, ...]) -> dict[int, int]:
-    """Which output each input is written over by, of a function of matrices."""
+    """Return the output that overwrites each input, for a function of matrices."""
     module = jax.jit(fn, donate_argnums=donated).lower(*[jnp.ones((4, 4))] * inputs).compiler_ir("stablehlo")
     pair_updates(module)
     main = next(line for line in str(module).splitlines() if "@main(" in line)

@@ -1,5 +1,8 @@
-"""What counts as an integer, a number or a flag where one is asked for: an integer is whatever Python takes as an
-index, a number whatever it makes a float of, text left out, and a flag is a bool."""
+"""Accepted integers, numbers and flags of arguments.
+
+An integer is anything that Python accepts as an index. A number is anything that converts to float, without text. A
+flag is a bool.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from tests.oracle import check
 
 
 class Index:
-    """An integer by `__index__` alone."""
+    """An integer that only has `__index__`."""
 
     def __index__(self) -> int:
         return 1
 
 
 class Float:
-    """A number by `__float__` alone."""
+    """A number that only has `__float__`."""
 
     def __float__(self) -> float:
         return 0.5
@@ -58,7 +61,7 @@ CALLS = [
 
 
 def check_call(call, argument):
-    """Compare a call, in which n stands for the argument that `argument(mx)` makes."""
+    """Compare a call in which n stands for `argument(mx)`."""
 
     def run(mx):
         mx.random.seed(3)
@@ -152,7 +155,7 @@ class Listed(list):
 
 
 class Sequenced:
-    """All that a sequence has to have."""
+    """The minimal methods of a sequence."""
 
     def __init__(self, *items):
         self._items = items

@@ -1,4 +1,4 @@
-"""The array handle: construction, conversion, and the methods and operators that come with it."""
+"""The array handle: its construction, conversions, methods and operators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DTYPES = ["bool_", *(d._label for d in avals.DTYPES[1:])]
 
 
 def case(text: str):
-    """A test case from its source, so that it can name itself."""
+    """Return a test case compiled from its source text, which is also its id."""
     return pytest.param(eval(f"lambda mx: {text}", {"np": np, "ml_dtypes": ml_dtypes, "math": math}), id=text)
 
 
@@ -186,7 +186,8 @@ mx.from_dlpack(np.array([1], "M8[s]"))
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_dtype_is_not_taken_for_one_of_numpy(dtype):
-    """Programs tell them apart by `name`, and spell what has none as `str` does."""
+    """Assert that an MLX dtype has no `name`. Programs recognize NumPy's dtypes by `name`, and print others with
+    `str`."""
     for mx in (ours, real):
         found = getattr(mx, dtype)
         assert (hasattr(found, "name"), getattr(found, "name", str(found))) == (False, f"mlx.core.{dtype.rstrip('_')}")
@@ -414,7 +415,8 @@ INPLACE = ["iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "ian
 
 @pytest.mark.parametrize("name", INPLACE)
 def test_inplace(name: str) -> None:
-    """The handle stays, the shape and dtype may change, and every alias sees it."""
+    """Assert that an in-place operator keeps the handle, may change shape and dtype, and is visible through every
+    alias."""
 
     def apply(mx, left, right):
         x = left(mx)
@@ -552,7 +554,8 @@ def test_what_a_buffer_holds(tier) -> None:
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, TimeoutError])
 @pytest.mark.parametrize("take", [np.asarray, np.array, memoryview])
 def test_what_interrupts_a_buffer_is_not_lost(take, kind, monkeypatch) -> None:
-    """NumPy drops what a buffer raises, and asks again in another way."""
+    """Assert that an interrupt in a buffer export is reported. NumPy drops such exceptions, and tries another
+    protocol."""
     x = ours.arange(3) + 1
     evaluate, count = convert.evaluate, 0
 
@@ -576,7 +579,7 @@ def test_an_array_is_a_buffer() -> None:
 
 
 def test_without_a_compiler_of_c() -> None:
-    """NumPy is served all the same; other buffers, from Python 3.12 on."""
+    """Assert that NumPy can share memory without the C extension; other consumers can from Python 3.12 on."""
     program = """
 import sys
 sys.modules["mxcompat._native.in_c"] = None
@@ -731,7 +734,7 @@ class TestInsideJax:
 
 
 def test_building_is_fast() -> None:
-    """Generous limits, ten times what it takes on an idle machine."""
+    """Assert that recording an op is fast, within generous limits (about ten times the time on an idle machine)."""
     x = ours.array([1.0, 2.0])
     for text, limit in {"x + x": 6e-6, "x + 2.0": 8e-6, "node(2.0, d)": 4e-6, "mx.array(1.0)": 10e-6}.items():
         scope = {"x": x, "node": operands.node, "d": x.dtype, "mx": ours}
@@ -778,7 +781,7 @@ def test_numpy_and_dlpack_know_every_dtype(kind):
 
 
 def _capsule(*names):
-    """A capsule that nobody has used yet; or one with another name, that is not of DLPack's."""
+    """Return an unused DLPack capsule or, given a name, a capsule of another kind."""
     if names:
         return ctypes.pythonapi.PyCapsule_New(1, *names, None)
     return np.arange(3, dtype=np.int32).__dlpack__()
@@ -869,14 +872,15 @@ def _local():
     ids=lambda value: type(value).__name__,
 )
 def test_names_of_types_in_messages(value):
-    """Those of compiled modules come without the module, unless they are made at run time."""
+    """Compare the type names in error messages: types of compiled modules lack the module's name, heap types have
+    it."""
     check(lambda mx: mx.array(value))
     check(lambda mx: mx.array(1) + value)
     check(lambda mx: mx.compile(lambda x: x)(value))
 
 
 def test_settings_of_numpy_do_not_matter():
-    """What NumPy is told to do about overflow and the like is about NumPy's arrays."""
+    """Assert that NumPy's settings for floating-point errors apply to NumPy's arrays alone."""
     with np.errstate(all="raise"):
         for value in (-1e-50, 1e300, [65504.0, 3.4e38, 1e-45], [[1e-50]], np.array([1e300, 1e-300])):
             for dtype in (ours.float16, ours.bfloat16, ours.float32, None):
@@ -905,7 +909,7 @@ mx.save_safetensors(io.BytesIO(), {"x": x})
 
 
 def _of_subclass(mx):
-    """An array of a class with methods of its own, which are no business of the library."""
+    """Return an array of a subclass that overrides methods, which the library itself must not call."""
 
     def own(self, *args):
         raise LookupError("a method of the user's")
@@ -927,7 +931,8 @@ def test_gguf_of_a_subclass(tmp_path):
 
 
 class Differentiated:
-    """As PyTorch's tensors that it differentiates: they are not exported, what they hold is."""
+    """Stand-in for a PyTorch tensor that requires gradients. The tensor refuses to be exported; its detached data
+    does not."""
 
     requires_grad = True
 
@@ -975,7 +980,7 @@ def test_pytorch_s_tensors():
 
 
 class Offering:
-    """What offers its data by DLPack alone."""
+    """An object that offers its data through DLPack only."""
 
     def __init__(self, data):
         self.data = data
@@ -1014,7 +1019,7 @@ def from_buffer(a):
 @pytest.mark.parametrize("shape", [(3,), (2, 2), (), (0,)], ids=str)
 @pytest.mark.parametrize("of", [memoryview, lambda a: np.array(a, copy=False), np.asarray, from_buffer], ids=range(4))
 def test_a_view_keeps_its_array(of, shape):
-    """Until the view is gone."""
+    """Assert that an array stays alive as long as a view of it."""
     if of is from_buffer and 0 in shape:
         pytest.skip("NumPy takes no empty buffer")
 

@@ -1,5 +1,8 @@
-"""`mxcompat.ext.array_api` against `array-api-strict`, the reference implementation of the standard: names, signatures,
-dtypes, shapes and values, special values among them; and libraries that are written for the standard."""
+"""`mxcompat.ext.array_api`, compared with `array-api-strict`, the reference implementation of the standard.
+
+Compared are names, signatures, dtypes, shapes and values, special values among them. Libraries written for the
+standard are tested, too.
+"""
 
 import inspect
 import itertools
@@ -21,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, ab
 SETTINGS = {"set_array_api_strict_flags", "get_array_api_strict_flags", "reset_array_api_strict_flags"}
 NOT_OURS = {"complex128", "Device", "ArrayAPIStrictFlags", "__version__", *SETTINGS}
 DEFAULTS = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
-"""What a dtype that nobody has asked for is there, and here."""
+"""The default dtypes of array-api-strict and their counterparts here."""
 
 
 def public(module):
@@ -48,7 +51,7 @@ def test_every_name_is_there():
 
 @pytest.mark.parametrize(("name", "ours", "theirs"), FUNCTIONS, ids=[f[0] for f in FUNCTIONS])
 def test_signatures(name, ours, theirs):
-    """Parameters are taken as the standard says, and have its defaults."""
+    """Assert that parameters have the kinds and defaults of the standard."""
     given = inspect.signature(ours).parameters
     for wanted in inspect.signature(theirs).parameters.values():
         if wanted.kind is inspect.Parameter.POSITIONAL_ONLY:
@@ -106,7 +109,7 @@ def ours(x):
 
 
 def same(found, wanted):
-    """Which elements are equal: signs of zeros too, floats within a rounding or two."""
+    """Return which elements are equal, with signs of zeros, and within a rounding or two for floats."""
     if wanted.dtype.kind == "c":
         return same(found.real, wanted.real) & same(found.imag, wanted.imag)
     if wanted.dtype.kind != "f":
@@ -119,7 +122,7 @@ def same(found, wanted):
 
 
 def operands(name, x):
-    """All pairs of values that the standard says something of."""
+    """Return all pairs of values that the standard defines."""
     a, b = (v.ravel() for v in np.meshgrid(x, x, indexing="ij"))
     on = np.ones(a.shape, bool)
     if x.dtype.kind in "iu" and name in ("floor_divide", "remainder"):
@@ -134,10 +137,10 @@ def operands(name, x):
 
 
 SIGNS_OF_ZERO = {("sign", "complex64"), ("expm1", "complex64")}
-"""Where the standard does not say which zero it is, and the two differ."""
+"""Functions whose sign of zero the standard leaves open, and for which the two differ."""
 
 AS_IN_C = {("divide", "complex64"), ("reciprocal", "complex64"), ("pow", "complex64")}
-"""Where NumPy, and with it array-api-strict, has NaN beside zero and infinity that C has not, nor MLX."""
+"""Functions for which NumPy, and so array-api-strict, gives NaN for zero and infinity, where C and MLX do not."""
 
 
 @pytest.mark.parametrize("dtype", VALUES)
@@ -148,12 +151,12 @@ def test_elementwise(name, function, reference, dtype):
     try:
         wanted = np.asarray(reference(*map(strict.asarray, xs)))
     except TypeError:
-        return  # not for this dtype
+        return  # the function does not support this dtype
     found = np.array(function(*map(ours, xs)))
     assert found.dtype == wanted.dtype
     if (name, dtype) in SIGNS_OF_ZERO:
         found, wanted = found + 0, wanted + 0
-        if name == "expm1":  # inf times a zero, which array-api-strict has as NaN
+        if name == "expm1":  # inf times zero, for which array-api-strict gives NaN
             finite = np.isfinite(x)
             found, wanted, xs = found[finite], wanted[finite], [x[finite]]
     if (name, dtype) in AS_IN_C:
@@ -178,7 +181,7 @@ def test_promotion(a, b):
     except TypeError:
         return  # the standard says nothing
     if wanted == "complex128":
-        return  # there is none
+        return  # the function is missing there
     x, y = xp.ones(2, dtype=getattr(xp, a)), xp.ones(2, dtype=getattr(xp, b))
     assert xp.result_type(x, getattr(xp, b)) == getattr(xp, wanted)
     assert xp.concat([x, y]).dtype == xp.stack([x, y]).dtype == xp.where(xp.ones(2) > 0, x, y).dtype

@@ -1,4 +1,4 @@
-"""Programs tell libraries apart by attributes (`hasattr(x.dtype, "kind")`): ours have those that real MLX's have."""
+"""Attributes: programs recognize libraries by `hasattr(x.dtype, "kind")`, so objects have real MLX's attributes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.oracle import ours, real
 
 EXTRA = {"array": {"device", "sharding", "to_device"}}
-"""What is ours alone: the names of the array API standard, and that of sharding."""
+"""Attributes that only mxcompat has: names of the array API standard and of sharding."""
 
 OBJECTS = {
     "dtype": lambda mx: mx.float32,
@@ -41,14 +41,14 @@ def test_public_attributes(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(OBJECTS.keys() - {"custom function", "print options"}))
 def test_attributes_can_be_set_where_mlxs_can(name: str) -> None:
-    """A dtype, a device or a stream is shared by all who use it: nobody can change it."""
+    """Assert that a shared dtype, device or stream is immutable."""
     make = OBJECTS[name]
-    for attribute in sorted(public(make(real)) - {"mT"}):  # of which a number has none
+    for attribute in sorted(public(make(real)) - {"mT"}):  # 0-d arrays have none
         assert _changes(make(ours), attribute) == _changes(make(real), attribute), attribute
 
 
 def _changes(x: Any, attribute: str) -> list[str]:
-    """Which exceptions setting and deleting an attribute raise."""
+    """Return the exceptions of setting and of deleting an attribute."""
     value = getattr(x, attribute)
     found = []
     for change in (lambda: setattr(x, attribute, value), lambda: delattr(x, attribute)):

@@ -1,4 +1,4 @@
-"""grad, value_and_grad, vjp, jvp: against real MLX."""
+"""`grad`, `value_and_grad`, `vjp` and `jvp`, compared with real MLX."""
 
 from collections import Counter, OrderedDict
 from fractions import Fraction
@@ -184,7 +184,7 @@ def test_vjp_jvp(fn):
 
 
 def same_objects(mx, x):
-    """What a function may do to its arguments, and what the caller sees of it."""
+    """Compare the arguments that a function sees and changes with those of its caller."""
     seen = []
     p = {"w": x, "l": [x, (x,)]}
 
@@ -253,11 +253,12 @@ def test_failed_trace_leaves_nothing():
         with pytest.raises(KeyError, match="no"):
             transform(p)
         assert p["w"] is before
-        assert (p["w"] + 1).tolist() == [2.0, 4.0, 3.0]  # not still inside a transform
+        assert (p["w"] + 1).tolist() == [2.0, 4.0, 3.0]  # the transform has ended
 
 
 def test_writing_to_arrays_inside_the_arguments():
-    """What the function writes to an array in a list or dict of its arguments stays there; assigned places too."""
+    """Compare in-place writes to arrays within a list or dict of the arguments, indexed writes included: they
+    persist."""
 
     def run(mx):
         params = {"w": mx.array(1.0), "nested": [mx.array(2.0), (mx.array(3.0),)]}
@@ -312,7 +313,7 @@ def test_async_eval_within_a_transform(transform, of_argument):
 
 @pytest.mark.parametrize("argument", [lambda x: [x], lambda x: {"a": x}], ids=["list", "dict"])
 def test_an_argument_that_the_function_puts_arrays_into(argument):
-    """Real MLX reads beyond its gradients there, and ends the process."""
+    """Test an argument that gains arrays within the function. Real MLX reads out of bounds and crashes."""
 
     def grows(tree):
         first = tree[0] if isinstance(tree, list) else tree["a"]
@@ -337,7 +338,7 @@ TWICE = {
 
 @pytest.mark.parametrize("transform", TWICE.values(), ids=TWICE.keys())
 def test_an_array_that_is_returned_twice_is_two(transform):
-    """What is written to one of them does not reach the other."""
+    """Assert that a write to one of two results does not reach the other, if the function returned one array twice."""
 
     def run(mx, x):
         y, z = transform(mx, lambda a: (a * 2,) * 2, x)
@@ -351,7 +352,7 @@ def test_an_array_that_is_returned_twice_is_two(transform):
 
 @pytest.mark.parametrize("op", ["cumsum", "flip", "roll", "diag", "slice"])
 def test_second_derivatives_past_a_checkpoint_that_ignores_an_argument(op):
-    """Its derivative by that one is zero, and so is what the op before it hands on."""
+    """Assert that the derivative by an ignored argument of a checkpoint is zero, through the op before it too."""
     ops = {
         "cumsum": lambda mx, x: mx.cumsum(x), "flip": lambda mx, x: x[::-1], "roll": lambda mx, x: mx.roll(x, 1),
         "diag": lambda mx, x: mx.diag(x), "slice": lambda mx, x: x[:2],
@@ -391,7 +392,7 @@ def test_messages_name_classes_with_their_modules(value):
 
 
 def _beside(mx, extra, around=lambda mx, f: mx.grad(lambda w: f(w).sum())):
-    """A transform of what an inner `value_and_grad` returns besides value and gradient."""
+    """Apply a transform to an auxiliary output of an inner `value_and_grad`."""
     x, w = mx.array([1.0, 3.0]), mx.array([0.5, 2.0])
     inner = lambda w: mx.value_and_grad(lambda x: ((x * w).sum(), extra(x, w)))(x * w)  # noqa: E731
     return around(mx, lambda w: inner(w)[0][1])(w)

@@ -1,4 +1,4 @@
-"""What is compiled in the background: behind what the program does itself, and not for longer than that takes."""
+"""Background compilation: it runs concurrently with the program, and its duration is limited."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ background.submit(done.set)
 
 
 def test_no_thread_can_be_started_at_exit(monkeypatch):
-    """From Python 3.12 on."""
+    """Assert that a job is dropped if Python refuses new threads, as it does at exit from 3.12 on; later jobs run."""
 
     def refuse(thread):
         raise RuntimeError("can't create new thread at interpreter shutdown")
@@ -68,7 +68,8 @@ def test_no_thread_can_be_started_at_exit(monkeypatch):
 
 
 def test_a_compile_that_takes_long_is_not_waited_for(monkeypatch):
-    """What takes NumPy longer than a compile is likely to take waits for it once, and no longer than NumPy takes."""
+    """Assert that a computation waits once for its compile if NumPy is likely to take longer, and no longer than
+    NumPy takes."""
     import mxcompat.core as mx
 
     waited = []
@@ -78,7 +79,7 @@ def test_a_compile_that_takes_long_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(policy, "HOT_SHARE", 0.0)
     monkeypatch.setattr(policy, "WORTH_WAITING", 0.0)
     goes_on = threading.Event()
-    background.submit(goes_on.wait)  # all compiles come after it
+    background.submit(goes_on.wait)  # delays all compiles
     x = mx.ones((3, 41))
     try:
         for _ in range(4):
@@ -168,7 +169,7 @@ print("seen")
 @pytest.mark.skipif(not compiler_threads.holds, reason="threads have no priorities of their own")
 @pytest.mark.parametrize("error", [FileNotFoundError, ProcessLookupError])
 def test_a_thread_that_ends_while_it_is_looked_at(error, monkeypatch):
-    """ProcessLookupError is what reading a file of a thread raises that has ended since the file was opened."""
+    """Assert that a thread may end while its file in /proc is read; an open file then raises ProcessLookupError."""
 
     def read_text(self):
         raise error(str(self))
@@ -184,7 +185,8 @@ def test_a_thread_that_ends_while_it_is_looked_at(error, monkeypatch):
 
 
 def test_what_numpy_cannot_do_is_not_compiled_twice(monkeypatch):
-    """While the whole is compiled in the background, what has no rules in NumPy runs as it did at first."""
+    """Assert that ops without NumPy rules keep their first executable while the whole program compiles in the
+    background."""
     import mxcompat.core as mx
 
     def gradient(f):
@@ -195,7 +197,7 @@ def test_what_numpy_cannot_do_is_not_compiled_twice(monkeypatch):
     z = mx.array([-1.5j, -1.5 + 3j, -0.5 + 0.25j])
     goes_on = threading.Event()
     background.settle()
-    background.submit(goes_on.wait)  # all compiles come after it
+    background.submit(goes_on.wait)  # delays all compiles
     compiled = []
 
     def note(what, program, why):

@@ -1,4 +1,4 @@
-"""The benchmarks measure the same work on all sides: each workload gives, on mxcompat, the numbers of real MLX."""
+"""The benchmarks measure equal work: each workload gives real MLX's numbers on mxcompat."""
 
 import json
 import sys
@@ -76,7 +76,7 @@ def test_targets():
     row = table.Row("row", "ms", {"mxcompat": 0.2, "MLX": 0.01})
     row.limit("MLX", 3, 0.25)
     row.limit("MLX", 3)
-    row.limit("jax.jit", 3)  # which is not there
+    row.limit("jax.jit", 3)  # a side that was not measured
     row.limit(None, 1)
     assert row.targets == {"3 x MLX or 0.25 ms": True, "3 x MLX": False, "1 ms": True}
 

@@ -1,5 +1,4 @@
-"""What only moves elements keeps their bits, NaNs with payloads included; and `view` sees the bits that real MLX sees,
-whatever the array was made of."""
+"""Ops that only move elements preserve their bits, including NaN payloads; `view` sees the bits that real MLX sees."""
 
 from __future__ import annotations
 
@@ -83,7 +82,7 @@ MOVED: dict[str, Callable[..., Any]] = {
 
 
 def words(dtype: str) -> np.ndarray:
-    """Random bits as unsigned integers, and among them those that are special."""
+    """Return random and special bits as unsigned integers."""
     found = RNG.integers(0, 256, (4, 4, 8, SIZES[dtype]), dtype=np.uint8).view(f"u{SIZES[dtype]}")[..., 0]
     if dtype == "bool_":
         return found & 1
@@ -97,7 +96,7 @@ def taken_for(mx: Any, a: Any, dtype: str) -> Any:
 
 
 def seen(mx: Any, dtype: str, bits: np.ndarray, cases: dict[str, Callable[..., Any]], views: list[str]) -> list[Any]:
-    """The bits of each case, taken for each dtype; or the exception."""
+    """Return the bits of each case, for each dtype, or the exception."""
     x = mx.array(bits).astype(mx.bool_) if dtype == "bool_" else taken_for(mx, mx.array(bits), dtype)
     i, m = mx.array(INDEX), mx.array(MASK)
     found: list[Any] = []
@@ -114,7 +113,7 @@ def seen(mx: Any, dtype: str, bits: np.ndarray, cases: dict[str, Callable[..., A
 
 
 def plain(mx: Any, a: Any) -> np.ndarray:
-    """The data. A byte that is taken for a bool is true if it is not 0; its other bits are nobody's business."""
+    """Return the data. A byte viewed as a bool is true if it is not 0; its other bits do not matter."""
     if a.dtype == mx.bfloat16:
         return np.array(a.view(mx.uint16))
     return np.array(a).view(np.uint8) != 0 if a.dtype == mx.bool_ else np.array(a)
@@ -146,7 +145,7 @@ def test_view(dtype: str, tier: Any) -> None:
 @TIERS
 @pytest.mark.parametrize("dtype", SIZES)
 def test_chains_of_views(dtype: str, tier: Any) -> None:
-    """To wider types, and on to narrower ones, in one graph."""
+    """Compare chains of views to wider and narrower types, in one graph."""
     others = [d for d in SIZES if d != "bool_"]
     cases = {
         f"{wide}, {narrow}": lambda mx, x, i, m, a=wide, b=narrow: taken_for(mx, taken_for(mx, x[:, ::2], a), b)
@@ -159,7 +158,7 @@ def test_chains_of_views(dtype: str, tier: Any) -> None:
 @TIERS
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_view_over_an_axis(axis: int, tier: Any) -> None:
-    """To types of all sizes, with the axis that is mapped over in each place."""
+    """Compare views to types of all sizes under `vmap`, for each mapped axis."""
 
     def run(mx: Any) -> list:
         x = mx.arange(512).reshape(8, 8, 8)
@@ -181,7 +180,7 @@ def test_moves(dtype: str, tier: Any) -> None:
 
 @TIERS
 def test_gradients_of_moves_of_bfloat16(tier: Any) -> None:
-    """Both modes, through indices, `vmap` and a second derivative."""
+    """Compare gradients in both modes, through indices, `vmap` and a second derivative."""
 
     def run(mx: Any) -> list[np.ndarray]:
         x = (mx.arange(4 * 4 * 8).reshape(4, 4, 8) / 64).astype(mx.bfloat16)

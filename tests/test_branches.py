@@ -1,4 +1,4 @@
-"""What a branch reads is computed in it, on a CPU, where the others compute it on the fly."""
+"""On the CPU, values that only a branch reads are computed within it, where XLA can fuse them."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def inside(f, *inputs):
-    """The names of the operations in the branch that is taken if the condition is true."""
+    """Return the names of the operations in the branch that is taken if the condition is true."""
     lowered = jax.jit(f).lower(*inputs)
     module = lowered.compiler_ir("stablehlo")
     compute_in_branches(module)
@@ -63,7 +63,7 @@ def test_long_computations_stay(monkeypatch):
 
 
 def test_the_place_of_the_largest_is_searched_for_in_a_branch(xla_only):
-    """Nothing is stored for it: the gradient of pooling is as fast as if there were no such branch."""
+    """Assert that a branch holds the search of the largest element, so pooling's gradient stores nothing for it."""
     x = np.random.default_rng(0).standard_normal((2, 8, 8, 3)).astype(np.float32)
     pooled = mx.compile(mx.grad(lambda x: mx.max(mx.tanh(x).reshape(2, 4, 2, 4, 2, 3), (2, 4)).sum()))
     with ext.reproducible():

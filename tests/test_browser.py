@@ -1,4 +1,4 @@
-"""The site in a real browser: no error on the console, nothing wider than a phone, search, copying and dark mode work.
+"""The site in a real browser: no console errors, no overflow on a phone, and working search, copying and dark mode.
 
 Needs Chromium and its driver (Debian: `apt-get install chromium chromium-driver`), and selenium.
 """
@@ -27,7 +27,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def address(site):
-    """Where the site is served."""
+    """Serve the site, and yield its address."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=site))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -53,13 +53,13 @@ def browser():
 
 
 def shape(browser, size):
-    """A page as a device of this size would show it."""
+    """Set the browser's window to this size of a device."""
     given = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", given)
 
 
 def wait(browser, script):
-    """What a script returns, once that is true; or False, if it does not become so. (What slides in takes a moment.)"""
+    """Return a script's result once it is true, or False after ten seconds. (Animations take a moment.)"""
     from selenium.common.exceptions import TimeoutException
     from selenium.webdriver.support.ui import WebDriverWait
 

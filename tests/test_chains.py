@@ -1,4 +1,4 @@
-"""Long chains of elementwise operations, of which several values are wanted, are not computed again for each."""
+"""Long chains of elementwise ops with several results: shared values are computed once."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ X = np.random.default_rng(0).standard_normal((40, 16)).astype(np.float32)
 
 
 def states(x, joined, count=40):
-    """Of a filter with two states."""
+    """Return the outputs of a filter with two states."""
     a = b = jnp.zeros(16)
     found = []
     for k in range(count):
@@ -23,7 +23,7 @@ def states(x, joined, count=40):
 
 
 def cut(f, *inputs):
-    """How many values a function keeps, and the text of its module."""
+    """Return the number of values that a function keeps, and the text of its module."""
     module = jax.jit(f).lower(*inputs).compiler_ir("stablehlo")
     cut_chains(module)
     assert module.operation.verify()
@@ -33,14 +33,14 @@ def cut(f, *inputs):
 
 @pytest.mark.parametrize("joined", [False, True])
 def test_a_recurrence_is_cut(joined):
-    """Every few steps, and no more often where it is longer."""
+    """Assert that a recurrence is cut every few steps, independent of its length."""
     all_of_them, some = (cut(lambda x, n=n: states(x, joined, n), X)[0] for n in (40, 30))
     assert 10 < all_of_them < 80
     assert some / 30 == pytest.approx(all_of_them / 40, rel=0.2)
 
 
 def test_through_a_condition():
-    """What a branch reads from outside is read there as before."""
+    """Assert that a branch still reads values from outside of it."""
 
     def f(x):
         found = states(x, False)

@@ -1,5 +1,7 @@
-"""`python -m mxcompat check`: what is missing is found, with arguments and methods; what is slow has a cure; what is
-neither is left alone."""
+"""`python -m mxcompat check`: it reports missing names, arguments and methods, and slow code with a cure.
+
+Other code is not reported.
+"""
 
 import json
 import textwrap
@@ -14,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture
 def check(tmp_path, capsys):
-    """Checks a program: its findings as (line, kind, message), and its exit status."""
+    """Return a function that checks a program: findings as (line, kind, message), and exit status."""
 
     def run(text, name="program.py"):
         path = tmp_path / name

@@ -1,4 +1,5 @@
-"""compile: keys, constants, captured state, shapeless, errors, against real MLX; and checkpoint."""
+"""`compile` and `checkpoint`: cache keys, constants, captured state, shapeless programs and errors, against real
+MLX."""
 
 import copy
 import inspect
@@ -17,7 +18,7 @@ X = np.array([1.0, 3.0, 2.0], np.float32)
 
 
 def counting(mx, fn, **options):
-    """`fn` compiled, and the list to which it appends at every trace."""
+    """Return `fn` compiled, and a list that grows by one entry at each trace."""
     traces = []
 
     def counted(*args, **kwargs):
@@ -70,7 +71,7 @@ def random_state(mx, x):
 
 
 def grown(mx, x):
-    """A state that is empty before the first call."""
+    """Return a state that is empty before the first call."""
     state = {}
 
     def step(x):
@@ -82,14 +83,14 @@ def grown(mx, x):
 
 
 def within(mx, transform):
-    """How often a compiled function runs its Python under a transform, and what it gives."""
+    """Return the results of a compiled function under a transform, and its number of traces."""
     inner, traces = counting(mx, lambda a, b: a * b + 1)
     outer = transform(lambda a: inner(a, mx.array([2.0, 3.0, 4.0])).sum())
     return [outer(mx.array([1.0, -2.0, 0.5])) for _ in range(2)], len(traces)
 
 
 def reading(a):
-    """Python that needs a value."""
+    """Branch on the value of an argument, which needs it at trace time."""
     return a * 3 if a.sum().item() > 0 else a
 
 
@@ -216,7 +217,10 @@ def test_shapeless_takes_what_mlx_cannot_infer():
     "index", [slice(1, None), slice(None, -1), slice(None, None, -1), (slice(None), slice(1, None))]
 )
 def test_shapeless_slice_of_an_axis_that_changes(index):
-    """Where it ends at the new length is not known: MLX says so at once, here other axes may change."""
+    """Slice an axis whose new length makes the end of the slice unknown.
+
+    MLX refuses at once; mxcompat only if that axis changes.
+    """
     message = "[Primitive::output_shapes] Slice cannot infer output shapes."
     with pytest.raises(ValueError, match=re.escape(message)):
         real.compile(lambda a: a[index], shapeless=True)(real.ones((3, 3)))
@@ -246,7 +250,7 @@ def test_failed_trace_leaves_state_alone():
 
 
 def test_failed_trace_leaves_a_model_alone():
-    """Real MLX leaves its placeholders in it, for good."""
+    """Assert that a failed trace restores the model. Real MLX leaves its placeholders in the model."""
     model, failing = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm(3)), [True]
 
     def step(x):
@@ -284,7 +288,7 @@ mx.grad(lambda z: mx.compile(lambda x: (x * z).sum())(z))(a)"""
 
 @pytest.mark.parametrize("call", CAPTURED.splitlines())
 def test_captured_arrays_that_are_inputs_too(call):
-    """What is to be computed from an input must not be captured."""
+    """Assert that an array computed from an input is recomputed, not captured as a constant."""
 
     def run(mx):
         a, c = mx.ones(4), mx.ones(4)
@@ -337,7 +341,10 @@ AROUND = {
 @pytest.mark.parametrize("enabled", [True, False], ids=["enabled", "disabled"])
 @pytest.mark.parametrize("around", AROUND.values(), ids=AROUND.keys())
 def test_what_a_compiled_function_does_to_its_arguments_stays_there(around, enabled):
-    """Also where it is not compiled by itself: within another compile or a vmap, or with compile disabled."""
+    """Compare the arguments that a compiled function writes to.
+
+    Also within another `compile` or a `vmap`, and with compilation disabled.
+    """
 
     def arrays(mx, x):
         inner = mx.compile(_writes)
@@ -393,7 +400,7 @@ def test_wrappers_keep_name_and_docstring():
 
 @pytest.mark.parametrize("name", ["compile", "grad", "value_and_grad", "vmap", "checkpoint"])
 def test_transformed_functions_are_no_methods(name):
-    """In the body of a class they are called on an instance without it."""
+    """Assert that a transformed function in a class body is not bound: it gets no `self`."""
 
     def run(mx):
         class Layer:
@@ -442,7 +449,7 @@ def test_checkpoint(fn):
 @pytest.mark.parametrize("shapeless", [False, True])
 @pytest.mark.parametrize("dtype", ["int32", "bool_", "complex64", "bfloat16", "uint64"])
 def test_state_that_a_trace_replaces_and_nothing_reads(dtype, shapeless):
-    """A counter in a state that is only an input: the trace leaves an array without a value there."""
+    """Compare a counter in a state that is an input only: the trace leaves an array without a value there."""
 
     def run(mx):
         state = {"count": mx.ones((3,), getattr(mx, dtype)), "rate": mx.array(2.0)}
@@ -478,7 +485,8 @@ def test_state_that_a_trace_replaces_and_something_reads():
 
 @pytest.mark.parametrize("shapeless", [False, True])
 def test_state_that_is_not_listed_and_nothing_reads(shapeless):
-    """Traced again, the function captures what the trace before left: here as an argument of a call."""
+    """Compare an unlisted state. At the second trace the function captures an array of the first, as the argument of
+    a call."""
 
     def run(mx):
         state = {"count": mx.array(0), "rate": mx.array(2.0)}
@@ -520,7 +528,7 @@ def grads(mx, f):
     ],
 )
 def test_in_the_body_of_a_class(made):
-    """What a transform returns is no method: it is called without `self`."""
+    """Assert that the result of a transform is not a method: it is called without `self`."""
 
     def call(mx, x):
         function = made(mx, lambda y: y * y)
@@ -573,7 +581,7 @@ def test_what_has_the_shape_of_an_argument_follows_it(name):
 
 @pytest.mark.parametrize("shapeless", [False, True])
 def test_state_that_the_program_adds_to_and_takes_from(shapeless: bool) -> None:
-    """Though no input tells: in MLX arrays are then missing, or the process ends."""
+    """Assert that a state may gain and lose entries, although no input shows it. MLX then lacks arrays or crashes."""
 
     def run(compile):
         state = {"a": ours.array(1.0)}
@@ -635,7 +643,8 @@ ON_CLOSED_OVER = {
 @pytest.mark.parametrize("body", ON_CLOSED_OVER.values(), ids=ON_CLOSED_OVER.keys())
 @pytest.mark.parametrize("derived", [False, True], ids=["x", "2 x"])
 def test_the_parameters_that_a_compiled_part_of_a_model_reads_have_gradients(body, derived):
-    """Its input is an argument of the function that is differentiated, though not by that."""
+    """Compare gradients of parameters that a compiled function captures. They are arguments of the differentiated
+    function."""
 
     def run(mx):
         held, runs = {}, []
@@ -653,7 +662,8 @@ def test_the_parameters_that_a_compiled_part_of_a_model_reads_have_gradients(bod
 
 
 def test_the_gradients_of_what_a_compiled_function_reads_are_not_lost():
-    """Where its input has nothing to do with the function that is differentiated either: 0 in MLX, without a word."""
+    """Assert that gradients reach a captured array if no input depends on the differentiated argument. MLX returns 0
+    silently."""
     held, one = {}, ours.ones(2)
     compiled = ours.compile(lambda x: x * held["w"])
 
@@ -669,7 +679,7 @@ def test_the_gradients_of_what_a_compiled_function_reads_are_not_lost():
 
 
 def test_a_module_holds_a_compiled_one():
-    """Its parameters are the model's, to save them, say."""
+    """Assert that a module holds a compiled module's parameters, for saving for example."""
 
     def run(mx, nn):
         class Model(nn.Module):
@@ -706,7 +716,8 @@ BROADCASTS = {
 
 @pytest.mark.parametrize("name", BROADCASTS)
 def test_shapeless_broadcasts_to_the_shape_of_what_they_meet(name):
-    """Between elementwise ops, where MLX fuses them away. Elsewhere they are to the shape that was traced."""
+    """Compare broadcasts in shapeless programs. Between elementwise ops MLX fuses them; elsewhere they keep the
+    traced shape."""
 
     def run(mx):
         compiled, seen = mx.compile(lambda x: BROADCASTS[name](mx, x), shapeless=True), []

@@ -1,4 +1,4 @@
-"""What windows compute of constants alone is computed when the program runs."""
+"""Windows that XLA computes from constants only are computed at run time, not at compile time."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,7 @@
-"""`mx.ext.scan`, `while_loop`, `fori_loop`, `cond` and `switch`, against the same loop written in Python, and against
-JAX's own control flow. In NumPy, and compiled."""
+"""`mx.ext.scan`, `while_loop`, `fori_loop`, `cond` and `switch`, in NumPy and compiled.
+
+They are compared with the same loop in Python, and with JAX's control flow.
+"""
 
 from types import SimpleNamespace
 
@@ -29,12 +31,12 @@ def close(found, wanted):
     assert len(found) == len(wanted)
     for f, w in zip(found, wanted, strict=True):
         assert f.shape == w.shape
-        scale = max(1.0, float(np.abs(w).max(initial=0)))  # sums of terms that cancel are as exact as these
+        scale = max(1.0, float(np.abs(w).max(initial=0)))  # the error of cancelling sums is relative to their terms
         np.testing.assert_allclose(f, w, rtol=2e-5, atol=2e-6 * scale)
 
 
 def rnn(mod, loop):
-    """A recurrent network: a carry of two arrays, one of them integers, weights that are captured."""
+    """Run a recurrent network: a carry of two arrays, one of them integers, and captured weights."""
 
     def f(w, h, xs):
         def step(carry, x):
@@ -49,7 +51,7 @@ def rnn(mod, loop):
 
 
 def made():
-    """How many structures there are, and executables: with NumPy when one is compiled is a matter of time."""
+    """Return the numbers of structures and executables. With NumPy's tier, timings decide the latter, so it is 0."""
     return cache_size(), 0 if policy.HOST else compiles()
 
 
@@ -271,7 +273,7 @@ def test_reverse_mode_through_a_while_loop_says_what_to_use_instead():
     for fails in (mx.compile(mx.grad(f)), *map(mx.grad, (f, mx.checkpoint(f), in_vmap, in_scan))):
         with pytest.raises(ValueError, match=r"\[while_loop\] Cannot calculate VJP.*fori_loop"):
             mx.eval(fails(mx.array([1.0, 2.0])))
-    # where nothing that is differentiated passes through, there is no error
+    # no error, because no differentiated value passes through
     close(mx.grad(lambda x: (x * mx.stop_gradient(f(x))).sum())(mx.array([1.0, 2.0])), np.array([12.0, 12.0]))
     counted = mx.grad(lambda x: (x * while_loop(lambda n: n < 5, lambda n: n + 1, (x > 1).sum())).sum())
     close(counted(mx.array([1.0, 2.0])), np.array([5.0, 5.0]))
@@ -335,7 +337,7 @@ def test_only_the_branch_taken_is_computed():
 def drawn(f):
     mx.random.seed(3)
     values = f()
-    return values, mx.random.uniform(shape=(2,))  # and the key is where it would be
+    return values, mx.random.uniform(shape=(2,))  # the key has advanced equally
 
 
 def test_steps_draw_what_a_python_loop_would():
@@ -448,7 +450,7 @@ def test_higher_derivatives_are_those_of_the_rule():
 
     @cube.vjp
     def rule(x, cotangent, output):
-        return cotangent * x**2  # a third of the truth
+        return cotangent * x**2  # a third of the true derivative
 
     def f(x):
         return scan(lambda c, _: (cube(c), None), x, length=1)[0]
@@ -542,7 +544,7 @@ def test_errors(case):
     with pytest.raises(kind, match=message):
         fails()
     assert mx.random.state[0] is before
-    mx.eval(mx.ones(2) + 1)  # no trace is left behind
+    mx.eval(mx.ones(2) + 1)  # no trace remains active
 
 
 def test_no_index_has_a_gradient():

@@ -1,4 +1,4 @@
-"""Convolutions against real MLX: values, gradients and errors; forward mode and vmap against its values."""
+"""Convolutions, compared with real MLX: values, gradients and errors; `jvp` and `vmap` are compared with its values."""
 
 import functools
 
@@ -30,7 +30,7 @@ def per_axis(spatial, *values):
 
 
 def same_gradients(function, *arrays):
-    """Gradients of everything, equal to real MLX's."""
+    """Compare all gradients with real MLX's."""
 
     def loss(mx):
         return lambda *xs: (function(mx, *xs) * mx.cos(mx.arange(function(mx, *xs).size).reshape(
@@ -67,7 +67,7 @@ def test_conv(spatial, options):
     ids=str,
 )
 def test_by_patches(x, w, options):
-    """Shapes that are computed as a product of matrices on a CPU."""
+    """Compare shapes that become a matrix product of patches on a CPU."""
     x, w = draw(*x), draw(*w)
     name = f"conv{x.ndim - 2}d"
     check(lambda mx, x, w: getattr(mx, name)(x, w, **options), x, w, tol=1e-5)
@@ -82,12 +82,12 @@ def test_by_patches(x, w, options):
 @pytest.mark.parametrize("kernel", [1, 2, 3, 5])
 @pytest.mark.parametrize("padding", [0, 1, 3])
 def test_by_phases(spatial, stride, kernel, padding, monkeypatch):
-    """Transposed convolutions with a stride, which are several convolutions on a CPU if they are large."""
+    """Compare strided transposed convolutions: large ones become several convolutions on a CPU."""
     monkeypatch.setattr(policy, "PHASES_WORK", 1)
     debug.clear_cache()
     name = f"conv_transpose{spatial}d"
     x, w = draw(2, *(7, 5, 3)[:spatial], 3), draw(6, *(kernel,) * spatial, 3)
-    # where nothing is cut off, the gradient of real MLX has another shape than the input
+    # if no padding is cropped, real MLX's gradient has another shape than the input
     options = {"stride": stride, "padding": padding, "output_padding": int(spatial == 1 and padding > 0)}
 
     def transposed(mx, x, w):
@@ -129,7 +129,7 @@ def test_groups(spatial, name):
 
 
 def test_groups_in_three_dimensions():
-    """Which real MLX refuses."""
+    """Test groups in three dimensions, which real MLX refuses."""
     x, w = (ours.array(a[3]) for a in (INPUTS, HALVED))
     halves = [ours.conv3d(x[..., 2 * k : 2 * k + 2], w[3 * k : 3 * k + 3]) for k in (0, 1)]
     got = np.array(ours.conv3d(x, w, groups=2))
@@ -176,7 +176,7 @@ def test_dtypes(x, w):
 )  # fmt: skip
 def test_shapes(x, w, options):
     check(lambda mx: mx.conv1d(mx.ones(x), mx.ones(w), **options))
-    if len(x) == len(w) and 0 not in x:  # else real MLX looks at axes that are not there, or crashes
+    if len(x) == len(w) and 0 not in x:  # otherwise real MLX reads missing axes, or crashes
         check(lambda mx: mx.conv_transpose1d(mx.ones(x), mx.ones(w), **options))
 
 
@@ -213,7 +213,7 @@ def test_arguments_must_be_arrays():
 
 
 def test_no_channels():
-    """Where real MLX crashes: sums of nothing, and nothing."""
+    """Test empty sums and empty results, on which real MLX crashes."""
     assert not np.array(ours.conv1d(ours.ones((1, 5, 0)), ours.ones((3, 3, 0)))).any()
     assert ours.conv1d(ours.ones((1, 5, 2)), ours.ones((0, 3, 2))).shape == (1, 3, 0)
     ours.eval(ours.conv1d(ours.ones((1, 5, 2)), ours.ones((0, 3, 2))))
@@ -232,13 +232,13 @@ def test_gradients_of_groups_and_halves():
     same_gradients(lambda mx, x, w: mx.conv2d(x, w, padding=1, groups=2), INPUTS[2], HALVED[2])
     half = (INPUTS[1], WEIGHTS[1])
     check(lambda mx, x, w: mx.grad(lambda w: mx.conv1d(x.astype(mx.float16), w).sum())(w), *half)
-    of_bfloat16 = 1.6e-2  # in which the gradient is
+    of_bfloat16 = 1.6e-2  # tolerance for a gradient in bfloat16
     check(lambda mx, x, w: mx.grad(lambda w: mx.conv1d(x, w.astype(mx.bfloat16)).sum())(w), *half, tol=of_bfloat16)
 
 
 @pytest.mark.parametrize("name", ["conv2d", "conv_transpose2d"])
 def test_forward_mode(name):
-    """It is linear in both: the derivative along an argument is the function of it."""
+    """Compare forward mode: convolution is linear in each argument, so its jvp is the convolution of the tangent."""
     mx = ours
     x, w = mx.array(INPUTS[2]), mx.array(WEIGHTS[2])
     function = getattr(mx, name)

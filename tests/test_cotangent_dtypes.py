@@ -1,4 +1,4 @@
-"""Rules of custom functions that return cotangents of another dtype than the arguments': real MLX hands them on."""
+"""Custom rules that return cotangents of another dtype than the arguments': real MLX propagates them unchanged."""
 
 import numpy as np
 import pytest
@@ -12,11 +12,11 @@ from tests.oracle import check
 X = np.array([[0.25, 0.5, 1.5], [2.0, 0.75, 1.25]], np.float32)
 FLOATS = ["bfloat16", "float16", "float32", "complex64"]
 RETURNED = [*FLOATS, "float64", "int32", "bool_"]
-HALF = 1e-2  # real MLX multiplies by what it has rounded to half precision
+HALF = 1e-2  # real MLX multiplies by factors rounded to half precision
 
 
 def returning(mx, dtype, reads=False):
-    """The square, with a rule that returns this dtype."""
+    """Return a function for the square, with a rule that returns this dtype."""
     f = mx.custom_function(lambda x: x * x)
 
     @f.vjp
@@ -49,7 +49,7 @@ ROADS = {
 
 
 READING = [road for road in ROADS if road not in ("compile of grad", "vmap of grad")]
-"""Where arrays have values, which a rule may read."""
+"""Functions whose arrays have values, which a rule may read."""
 
 
 @pytest.mark.parametrize("returned", RETURNED)
@@ -138,7 +138,7 @@ def test_it_depends_on_the_ops_before_the_call(expression, dtype, returned):
 
 @pytest.mark.parametrize("expression", ["x * w", "x + w", "mx.exp(x)", "x @ w.T", "mx.abs(x)", "x.sum(axis=0)"])
 def test_complex_cotangents_of_real_numbers(expression):
-    """Their derivatives are those of the two parts."""
+    """Compare complex cotangents: their derivatives are those of the real and imaginary parts."""
 
     def derived(mx, x):
         f = mx.custom_function(lambda x: x * 1)
@@ -185,7 +185,7 @@ def test_second_derivatives():
 
 
 def test_an_optimizer_goes_on_in_it():
-    """A step makes the parameter float32, as in MLX."""
+    """Assert that a step casts the parameter to float32, as in MLX."""
     from mxcompat import optimizers
 
     w = mx.array(X).astype(mx.bfloat16)

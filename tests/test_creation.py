@@ -11,7 +11,7 @@ from tests.oracle import check
 
 
 def lines(text: str) -> list[str]:
-    """The expressions in a text, one per line."""
+    """Return the expressions in a text, one per line."""
     return [line.strip() for line in text.strip().splitlines()]
 
 
@@ -345,11 +345,11 @@ def test_grids_and_windows(line: str) -> None:
 
 @pytest.mark.parametrize("line", lines(BAD_CASTS))
 def test_bad_casts(line: str) -> None:
-    evaluate(line, message=False)  # ours say what was given
+    evaluate(line, message=False)  # mxcompat's messages also say the given argument
 
 
 def compiles(calls: Callable[[int], mx.array]) -> int:
-    """How many programs six calls with different numbers compile."""
+    """Return the number of programs that six calls with different numbers compile."""
     before = debug.compiles()
     for k in range(6):
         mx.eval(calls(k))

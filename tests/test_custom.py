@@ -1,4 +1,4 @@
-"""custom_function against real MLX, and custom_gradient against what JAX documents."""
+"""`custom_function`, compared with real MLX, and `custom_gradient`, with JAX's documentation."""
 
 import gc
 import weakref
@@ -12,7 +12,7 @@ X = np.array([1.0, 3.0, 2.0], np.float32)
 
 
 def f_all(mx, *rules):
-    """x * sin(y) with rules that give results of their own, so that one sees which was used."""
+    """Return x * sin(y) with rules whose results differ from the derivative, so that tests see which ran."""
 
     @mx.custom_function
     def f(x, y):
@@ -196,7 +196,7 @@ def test_defined_afresh_at_every_step_compiles_once():
 
 
 def test_calls_keep_no_arrays():
-    """What is remembered of the structure of a call must not hold its result."""
+    """Assert that the cached structure of a call does not retain its result."""
     mx = ours
 
     @mx.custom_function
@@ -226,7 +226,7 @@ def jax_doc():
 
 
 class TestCustomGradient:
-    """What JAX documents of `jax.custom_gradient`, on mx arrays."""
+    """Examples of JAX's documentation of `jax.custom_gradient`, on mx arrays."""
 
     def test_one_argument(self):
         f = ours.custom_gradient(lambda x: (x**2, lambda g: (g * x,)))
@@ -283,7 +283,7 @@ AXES = [
 
 @pytest.mark.parametrize("axes", AXES, ids=str)
 def test_the_axes_that_a_vmap_rule_returns(axes):
-    """One may stand for all of a list or dict; else they are a tree of the same kind."""
+    """Compare the axes of a vmap rule: one axis for a whole list or dict, or a tree of the same kind."""
     for made in (lambda a: [a * 2, a], lambda a: (a * 2, a), lambda a: {"a": a * 2, "b": a}, lambda a: [a, (a, a * 2)]):
 
         def run(mx, x, made=made):
@@ -326,7 +326,7 @@ def test_tangents_that_a_rule_does_not_return_are_zero() -> None:
 
 
 def straight_through(mx, dtype, reads):
-    """Whole numbers, with the derivative of what is rounded."""
+    """Return a function to integers with the derivative of its rounded argument."""
 
     @mx.custom_function
     def rounded(x):
@@ -376,7 +376,7 @@ def test_arguments_that_are_integers(dtype):
 
 
 def test_indices_among_the_results():
-    """A vector quantizer: the nearest entry of a codebook, and which it is."""
+    """Compare a vector quantizer, which returns the nearest entry of a codebook and its index."""
 
     def run(mx, x, book):
         @mx.custom_function
@@ -398,7 +398,7 @@ def test_indices_among_the_results():
 
 
 def test_defining_a_rule_returns_a_copy():
-    """It has the rules so far; those that either is given later are not the other's."""
+    """Assert that defining a rule returns a copy with the rules so far; later rules are not shared."""
 
     def run(mx, x):
         f = mx.custom_function(lambda x: x * 2)
@@ -437,7 +437,7 @@ def test_rules_may_be_defined_under_the_name_of_the_function():
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64", "complex64", "int32"])
 def test_a_vmap_rule_that_returns_another_dtype_is_cast(dtype):
-    """In real MLX the result has the rule's dtype."""
+    """Assert that the result of a vmap rule is cast. In real MLX it keeps the rule's dtype."""
     f = ours.custom_function(lambda x: x * 2)
     f.vmap(lambda x, axes: ((x * 3).astype(getattr(ours, dtype)), axes))
     for result in (ours.vmap(f)(ours.array(X)), ours.vmap(lambda x: f(x) * 1)(ours.array(X))):
@@ -447,7 +447,7 @@ def test_a_vmap_rule_that_returns_another_dtype_is_cast(dtype):
 
 @pytest.mark.parametrize("in_axes", [0, 1, 2, -1, -2, (0, 0), (1, 0), (2, 1), (None, 1), (1, None), (-1, -1)])
 def test_a_vmap_rule_is_told_where_the_axis_is(in_axes):
-    """Of arguments of the mapped function, which it gets as they are."""
+    """Compare the axes that a vmap rule receives. It gets the arguments of the mapped function unchanged."""
 
     def mapped(mx, x, y):
         seen = []

@@ -1,4 +1,4 @@
-"""Devices, streams, memory, and what can be asked of dtypes."""
+"""Devices, streams, memory, and queries about dtypes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_dtypes_are_singletons() -> None:
 
 
 def other_thread(fn):
-    """What `fn` returns in a thread that starts with nothing."""
+    """Return the result of `fn` in a thread with fresh state."""
     out = []
     thread = threading.Thread(target=lambda: out.append(fn()))
     thread.start()
@@ -153,7 +153,7 @@ def test_a_stream_in_another_thread(made, use):
         try:
             mx.synchronize(s)
             return USES[use](mx, s)
-        except (RuntimeError, TypeError) as error:  # the numbers of streams are not ours to tell
+        except (RuntimeError, TypeError) as error:  # stream numbers may differ between the libraries
             text = str(error).partition("(")[0] + str(error).partition(")")[2]
             return type(error), text if isinstance(error, RuntimeError) else None
 
@@ -248,7 +248,7 @@ def test_stream_context() -> None:
 
 
 def test_clear_streams() -> None:
-    """In a thread of its own, as real MLX cannot go on without streams."""
+    """Clear the streams in a thread, because real MLX cannot continue without them."""
 
     def fresh() -> bool:
         stream = ours.default_stream(ours.cpu)
@@ -270,7 +270,7 @@ def with_stream(mx, stream):
 
 @pytest.mark.parametrize("stream", [None, "cpu", "gpu", "text", 5])
 def test_check_stream(stream: object) -> None:
-    """What ops may call to validate their `stream` argument."""
+    """Check the public function that validates a `stream` argument."""
     value = {"cpu": ours.cpu, "gpu": ours.gpu}.get(stream, stream)  # type: ignore[call-overload]
     if stream in (None, "cpu"):
         check_stream(value)

@@ -1,4 +1,4 @@
-"""What docs/differences.md says, on both sides: a claim that is no longer true fails here, and leaves the page.
+"""Check the claims of docs/differences.md on both libraries, so that outdated claims are removed from the page.
 
 Claims about compilation, memory, processes and files that have tests of their own (test_compile, test_disk_cache,
 test_reproducible, test_memory, test_distributed, test_dropin, test_export) are not repeated.
@@ -30,7 +30,7 @@ UTILS = {real: real_utils, ours: our_utils}
 
 
 def both(fn: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """What real MLX and mxcompat give, or raise: lists of Python's numbers for arrays."""
+    """Return the results or exceptions of real MLX and mxcompat, with arrays as lists of Python numbers."""
     return tuple(_plain(run(mx, fn)) for mx in (real, ours))  # type: ignore[return-value]
 
 
@@ -286,8 +286,10 @@ def test_indices_out_of_bounds() -> None:
 
 
 def test_windows_that_reach_beyond_a_signal() -> None:
-    """What is beyond is multiplied by 0, as programs for speech do. Real MLX, whose derivative would write there, is
-    given as much."""
+    """Compare windows beyond a signal's end, whose extra elements are multiplied by 0 as speech programs do.
+
+    Real MLX gets a padded signal, because its derivative would write there.
+    """
 
     def windows(mx, x):
         x = x if mx is ours else mx.pad(x, (0, 1))
@@ -428,7 +430,7 @@ def _read_twice(mx: Any) -> Any:
 
 
 def _gradient_of_mask(mx: Any) -> Any:
-    """Of each block the one element that is not 0: 1 and 2 above 3 and 4."""
+    """Return the gradient of a mask, for blocks with one nonzero element each: 1 and 2 above 3 and 4."""
     a = mx.zeros((64, 64))
     a[mx.array([0, 0, 32, 32]), mx.array([0, 32, 0, 32])] = mx.array([1.0, 2.0, 3.0, 4.0])
     return mx.grad(lambda mask: mx.block_masked_mm(a, mx.eye(64), 32, mask).sum())(mx.array([[2.0, 1.0], [1.0, 5.0]]))

@@ -1,4 +1,4 @@
-"""Executables kept on disk: a second process compiles nothing, and nothing that lies there can do harm."""
+"""Executables on disk: a second process compiles nothing, and damaged files do no harm."""
 
 import io
 import os
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """The cache is on, in a directory that is not there yet; JAX's own is off."""
+    """Enable the cache in a directory that does not exist yet; JAX's own is off."""
     path = tmp_path / "cache"
     monkeypatch.delenv("MXCOMPAT_CACHE")
     monkeypatch.setenv("MXCOMPAT_CACHE_DIR", str(path))
@@ -74,14 +74,14 @@ def program_of(x):
 
 
 def executable(program, scalars=(), lifted=None, hurry=False):
-    """An executable, once it has been stored."""
+    """Compile a program, and return its executable after it was stored."""
     made = Executable(program, scalars, lifted or {}, (), hurry=hurry)
     background.settle()
     return made
 
 
 def counted(make):
-    """What `make` returns, and how many programs were compiled and loaded for it."""
+    """Return the result of `make`, and the numbers of programs compiled and loaded for it."""
     before = stats.compiles, stats.loaded
     made = make()
     return made, stats.compiles - before[0], stats.loaded - before[1]
@@ -131,7 +131,7 @@ def test_a_second_process_compiles_nothing(tmp_path, host):
     first, second, third = [finish(start(TRAINING, tmp_path / "cache", MXCOMPAT_HOST=host)) for _ in range(3)]
     compiles, _, loaded = map(int, first[0].split())
     assert loaded == 0
-    if host == "0":  # with it, how fast things are decides what is compiled
+    if host == "0":  # with the host tier, timings decide which programs are compiled
         assert compiles >= 3
         assert "loaded from disk" not in first[2]
         for later in (second, third):
@@ -144,7 +144,7 @@ def test_a_second_process_compiles_nothing(tmp_path, host):
 
 
 def test_arguments_in_every_place(place):
-    """Lifted and baked scalars, and donated buffers that are passed in another order."""
+    """Compare lifted and constant scalars, and donated buffers in another order."""
     x, y = (mx.array(np.full((64, 1024), k, np.float32)) for k in range(2))
     at = mx.array(3)
     mx.eval(x, y, at)
@@ -229,7 +229,7 @@ def test_settings_of_this_run_are_part_of_the_key():
 )
 def test_other_programs_have_other_keys(one, other):
     made = [program_of(one()), program_of(one()), program_of(other())]
-    debug.clear_cache()  # what was remembered of the programs is not what makes their keys equal
+    debug.clear_cache()  # the keys must be equal without the cached programs
     keys = [digest(p) for p in (*made, program_of(one()))]
     assert keys[0] == keys[1] == keys[3] != keys[2]
 
@@ -276,7 +276,7 @@ def test_a_damaged_entry_is_said_once_and_replaced(place, damage):
     _, compiles, loaded = counted(lambda: executable(program, scalars))
     assert (compiles, loaded) == (0, 1)
     entry.write_bytes(damage(good))
-    _, compiles, loaded = counted(lambda: executable(program, scalars))  # a warning would be an error
+    _, compiles, loaded = counted(lambda: executable(program, scalars))  # tests treat a warning as an error
     assert (compiles, loaded) == (1, 0)
 
 
@@ -288,7 +288,7 @@ def test_nothing_is_unpickled_that_is_not_what_its_name_says(place, monkeypatch)
     scalars = (2.0,) * len(one.scalars)
     executable(one, scalars)
     (entry,) = set(entries(place)) - {entry}
-    entry.write_bytes(data)  # whole, but another's
+    entry.write_bytes(data)  # undamaged, but of another program
     monkeypatch.setattr(disk.pickle, "loads", lambda data: pytest.fail("unpickled"))
     with pytest.warns(RuntimeWarning, match="checksum"):
         executable(one, scalars)
@@ -361,7 +361,7 @@ def test_nothing_is_kept_if_that_is_not_wanted(place, monkeypatch):
     with monkeypatch.context() as only:
         only.setattr(policy, "STORED_SECONDS", 1e9)
         executable(program, scalars)
-    with monkeypatch.context() as only:  # what JAX's own cache gave lacks its code
+    with monkeypatch.context() as only:  # executables from JAX's own cache lack their code
         only.setattr(disk, "_given_by_jax", lambda: True)
         executable(program, scalars)
     assert not place.exists()
@@ -399,7 +399,7 @@ def test_one_that_others_can_write_to_is_not_touched(place, mode):
     place.chmod(mode)
     with pytest.warns(RuntimeWarning, match="can be written to by others"):
         assert folder.read("a") is None
-    folder.write("b", b"2")  # silently: it has been said
+    folder.write("b", b"2")  # silently, because it was reported before
     assert not folder.holds("a")
     assert folder.clear() == folder.usage() == (0, 0)
     assert [e.name for e in entries(place)] == ["a.xla"]
@@ -432,7 +432,7 @@ def test_a_read_only_directory_is_read(place, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     place.chmod(0o500)
-    if os.getuid() == 0:  # who may do anything
+    if os.getuid() == 0:  # root ignores permissions
         for name in ("replace", "unlink", "utime"):
             monkeypatch.setattr(os, name, refused)
     _, compiles, loaded = counted(lambda: executable(program, scalars))
@@ -456,11 +456,11 @@ def test_the_size_is_bounded(place, monkeypatch):
         folder.write(f"{k}", bytes(100))
         os.utime(place / f"{k}.xla", (k, k))
     assert folder.usage() == (10, 1000)
-    assert folder.read("0") is not None  # used, so that it is not the next to go
+    assert folder.read("0") is not None  # marks it as used, so that it is not evicted next
     (place / "left.part").write_bytes(bytes(100))
     os.utime(place / "left.part", (0, 0))
     (place / "fresh.part").write_bytes(b"")
-    (place / "notes.txt").write_bytes(bytes(5000))  # somebody's own
+    (place / "notes.txt").write_bytes(bytes(5000))  # a file of the user's
     folder.write("10", bytes(100))
     left = {e.name for e in place.iterdir()}
     assert left == {"0.xla", *[f"{k}.xla" for k in range(3, 11)], "notes.txt", "fresh.part"}

@@ -1,4 +1,4 @@
-"""`distributed` for a group of one, and the array API's namespace info."""
+"""`distributed` in a group of one, and the namespace info of the array API."""
 
 import subprocess
 import sys
@@ -70,7 +70,7 @@ def test_a_process_alone(monkeypatch):
     with pytest.raises(RuntimeError, match="alone"):
         ours.distributed.init(strict=True, backend="ring")
     monkeypatch.setenv("MLX_RANK", "1")
-    assert ours.distributed.init().size() == 1  # as on real MLX
+    assert ours.distributed.init().size() == 1  # real MLX gives 1, too
 
 
 def test_metal_and_cuda():

@@ -1,4 +1,4 @@
-"""Division is IEEE 754's, also compiled, where XLA would multiply by the reciprocal."""
+"""Division follows IEEE 754, also in compiled code, where XLA would multiply by the reciprocal."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_by_zero(quotient: Callable[..., Any], dtype: str) -> None:
 
 
 @pytest.mark.usefixtures("tier")
-@pytest.mark.parametrize("dtype", ["bool_", "float32"])  # of integers, MLX ends the process
+@pytest.mark.parametrize("dtype", ["bool_", "float32"])  # MLX crashes on integers
 @pytest.mark.parametrize("both", DIVMODS.values(), ids=DIVMODS.keys())
 def test_divmod_by_zero(both: Callable[..., Any], dtype: str) -> None:
     _by_zero(dtype, both)
@@ -96,7 +96,7 @@ def test_divmod_by_zero(both: Callable[..., Any], dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_on_a_gpu_it_is_exact_too(dtype: str) -> None:
-    """XLA has no rounded quotient there. What the CPU makes of the same code is right to the last digit."""
+    """Assert exact quotients on a GPU, for which XLA has no rounded division. The CPU runs the same code exactly."""
     from mxcompat._ops.elementwise.quotient import quotient
 
     x = np.ldexp(RNG.uniform(1, 2, 4096), RNG.integers(-90, 30, 4096)).astype(np.float32)
@@ -112,4 +112,4 @@ def test_on_a_gpu_it_is_exact_too(dtype: str) -> None:
         wanted = (np.array(x).astype(np.float64) / np.array(y).astype(np.float64)).astype(x.dtype).astype(np.float32)
     normal = ~(np.abs(wanted) < np.finfo(np.float32).tiny) | (wanted == 0)
     np.testing.assert_array_equal(found[normal], wanted[normal])
-    assert "optimization_barrier" not in made.mlir_module()  # which nothing is fused across there
+    assert "optimization_barrier" not in made.mlir_module()  # XLA would fuse nothing across a barrier

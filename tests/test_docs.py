@@ -1,5 +1,7 @@
-"""The documentation: its code runs and prints what it shows, the tables say the same on both sides, the site builds
-without a warning, and every public name is described with an example that ran."""
+"""The documentation: code blocks print the shown output, and tables agree with both libraries.
+
+The site builds without a warning, and every public name is described with an example that ran.
+"""
 
 import ast
 import importlib
@@ -27,7 +29,7 @@ PAGES = {page.relative_to(DOCS).as_posix(): blocks.blocks(page.read_text()) for 
 
 @pytest.fixture(scope="module")
 def results():
-    """What all blocks of all pages print."""
+    """Return the output of all blocks of all pages."""
     return blocks.printed(PAGES)
 
 
@@ -60,21 +62,21 @@ def test_the_runner_sees_what_is_wrong():
 
 
 def test_start_is_short():
-    """Ten lines each."""
+    """Assert that the examples of the start page have at most ten lines."""
     codes = [block.code for block in PAGES["index.md"]]
     assert len(codes) > 6
     assert all(len([line for line in code.splitlines() if line.strip()]) <= 10 for code in codes)
 
 
 def rows(page, heading):
-    """The cells of the first table behind a heading with three columns: what, one side, the other."""
+    """Return the cells of the first table behind a heading with three columns: the subject and both sides."""
     text = page.partition(f"## {heading}\n")[2].partition("\n|---|---|---|\n")[2]
     lines = re.match(r"(?:\|.*\n)+", text)[0].splitlines()
     return [tuple(cell.strip().strip("`") for cell in line.strip("|").split(" | ")) for line in lines]
 
 
 def equal(want, got):
-    """Whether two results, of whatever library, are the same trees of the same numbers."""
+    """Return True if two results, of any library, are equal trees of equal numbers."""
     if isinstance(want, (tuple, list)):
         return len(want) == len(got) and all(map(equal, want, got))
     want, got = (np.asarray(x.detach() if hasattr(x, "detach") else x) for x in (want, got))
@@ -103,7 +105,7 @@ def test_both_sides_of_a_table_are_equal(heading, other):
 
 
 class Links(HTMLParser):
-    """What a page links to, and what can be linked to in it."""
+    """Collect a page's links and its link targets."""
 
     def __init__(self, page):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Every example in a docstring of the package runs, and prints what it says it prints; on real MLX too."""
+"""Run every example of the package's docstrings, and compare its output, on mxcompat and on real MLX."""
 
 import doctest
 import importlib
@@ -21,19 +21,20 @@ THE_DROP_IN = "mxcompat._dropin"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 LEFT_OUT = ("mxcompat._children", "mxcompat._graph", "mxcompat.__main__")
-"""What users see is built on the graph; the examples there show how it is added to, and adding twice is an error."""
+"""Modules without examples to run: those on the graph show how to register an op, and registering twice is an error."""
 
 SAME_AS_MLX = tuple(f"mxcompat.{part}" for part in ("_array", "_io", "_ops", "_transforms", "nn", "optimizers"))
 
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(mx.__path__, "mxcompat.")
-    if not module.name.startswith(LEFT_OUT) and not module.name.startswith("mxcompat.core")  # which re-exports
+    # the drop-in only re-exports
+    if not module.name.startswith(LEFT_OUT) and not module.name.startswith("mxcompat.core")
 )
 
 
 def members(module):
-    """What a module defines, and the functions that it had made elsewhere: those are among what it exports."""
+    """Yield the members that a module defines, and the exported functions that it had created in another module."""
     for name, thing in vars(module).items():
         if getattr(thing, "__module__", None) == module.__name__:
             yield name, thing
@@ -65,7 +66,7 @@ def test_examples(name):
 
 
 def test_examples_of_the_drop_in():
-    """In a process of their own: they put mxcompat in the place of `mlx`."""
+    """Run the drop-in's examples in a process of their own, because they replace `mlx`."""
     command = f"from tests.test_doctests import run_examples; run_examples({THE_DROP_IN!r})"
     done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -90,7 +91,7 @@ NOT_IN_MLX = {
     "custom_gradient": "it is JAX's",
     "gather_qqmm": "not implemented there on a CPU",
 }
-"""Examples that real MLX does not run, or prints otherwise, and why."""
+"""Examples that real MLX does not run, or prints differently, with the reasons."""
 
 
 @pytest.mark.usefixtures("in_a_folder_of_its_own")
@@ -105,7 +106,7 @@ def test_examples_on_real_mlx(name):
 
 
 def test_examples_have_one_form():
-    """`>>>` and what comes out, wherever a docstring has a section called Example."""
+    """Assert that every section named Example holds `>>>` lines and their output."""
     wrong = []
     for name in MODULES:
         for label, thing in members(importlib.import_module(name)):

@@ -1,4 +1,4 @@
-"""The drop-in and the command line: programs written for MLX find mxcompat. Each case is a process of its own."""
+"""The drop-in and the command line: programs written for MLX import mxcompat. Each case runs in a separate process."""
 
 import ast
 import os
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def python(*args, cwd=ROOT, status=0, given=""):
-    """Run Python with these arguments, and `given` to read; its output. Fails unless it exits with `status`."""
+    """Run Python with these arguments and `given` as input, assert the exit status, and return the output."""
     command = [sys.executable, "-W", "error", *map(str, args)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=cwd, env=environment, input=given, capture_output=True, text=True, timeout=120)
@@ -30,7 +30,7 @@ def code(text):
 
 @pytest.fixture
 def program(tmp_path):
-    """Writes a program into a folder of its own."""
+    """Return a function that writes a program into a new folder."""
 
     def write(text, name="program.py"):
         path = tmp_path / name
@@ -61,7 +61,8 @@ def test_every_way_to_import_gives_the_same_modules():
 
 
 def test_what_is_public_says_that_it_is_of_mlx(program):
-    """As programs ask: `type(x).__module__ == "mlx.core"`, `xp.__name__ == "mlx.core"`."""
+    """Assert that public objects name MLX's modules: `type(x).__module__ == "mlx.core"`, `xp.__name__ ==
+    "mlx.core"`."""
     path = program("""
         import mlx.core as mx, mlx.nn as nn, mlx.optimizers as optim, mlx.utils
         linear = nn.Linear(2, 2)
@@ -83,7 +84,7 @@ def test_what_is_public_says_that_it_is_of_mlx(program):
     """)
     ours, real = python("-m", "mxcompat", path), python(path)
     different = set(real.splitlines()) - set(ours.splitlines())
-    assert different == {"is_available mlx.core.metal"}, different  # here one function for `metal` and `cuda`
+    assert different == {"is_available mlx.core.metal"}, different  # mxcompat has one function for `metal` and `cuda`
 
 
 def test_what_was_made_before_the_import_is_collected_after_it():
@@ -144,7 +145,7 @@ def test_every_submodule():
 
 
 def test_what_a_package_imports_is_in_sys_modules():
-    """As in real MLX: `import mlx.core, mlx.nn` is enough for a look-up of `mlx.core.fast` or `mlx.nn.losses`."""
+    """Assert that an import loads the subpackages that real MLX loads: `mlx.core.fast`, `mlx.nn.losses`."""
     show = """
         import sys, mlx.core, mlx.nn, mlx.optimizers, mlx.utils
         print(sorted(name for name in sys.modules if name.startswith("mlx.") and "._" not in name))
@@ -259,7 +260,7 @@ def test_the_namespace_of_an_array(program):
 
 
 def test_what_arrays_have_for_the_standard_alone_is_not_there(program):
-    """A library that finds `device` takes an array for one of the standard's, or of PyTorch's."""
+    """Assert that names of the array standard are hidden: `device` makes libraries take an array for PyTorch's."""
     path = program("""
         import mlx.core as mx
         import mlx.nn
@@ -397,7 +398,8 @@ def test_info():
 
 
 def test_processes_with_an_environment_of_their_own(program):
-    """The program's settings count, and `mlx` is mxcompat all the same, in what these processes start, too."""
+    """Assert that child processes see the program's environment, and that their `mlx` is mxcompat, in grandchildren
+    too."""
     path = program(
         """
         import asyncio, os, subprocess, sys
@@ -435,7 +437,7 @@ def test_processes_with_an_environment_of_their_own(program):
 
 
 def test_a_child_without_site_packages_finds_no_mlx(tmp_path):
-    """As with real MLX, which lies there."""
+    """Assert that a child without site-packages finds no `mlx`, as real MLX lies there."""
     path = tmp_path / "program.py"
     path.write_text(
         "import subprocess, sys\n"
@@ -446,7 +448,7 @@ def test_a_child_without_site_packages_finds_no_mlx(tmp_path):
 
 
 def test_where_mxcompat_lies_hides_nothing_of_the_program(tmp_path):
-    """In a checkout there is a package `tests`; the program's own has no `__init__`, and is found after it."""
+    """Assert that a checkout hides no module of a program, such as its package `tests` without `__init__`."""
     (tmp_path / "program.py").write_text("import sys, mlx.core; print(sys.path)")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 

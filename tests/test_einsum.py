@@ -1,4 +1,4 @@
-"""einsum: expressions of every form, repeated and summed-out labels above all, on real MLX and here."""
+"""einsum: expressions of every form, especially repeated and summed-out labels, compared with real MLX."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXPRESSIONS = _TEXT.split()
 
 
 def operands(expression: str, sizes: dict[str, int]) -> list[np.ndarray]:
-    """Small whole numbers, whose sums of products are exact."""
+    """Return small integers, whose sums of products are exact."""
     rng = np.random.default_rng(0)
     terms = expression.split("->")[0].replace("...", "YZ").split(",")
     return [rng.integers(-2, 3, [sizes[c] for c in t]).astype(np.float32) for t in terms]
@@ -47,7 +47,7 @@ CASES = [(sizes_of(0, (2, 3, 4, 5)), e) for e in EXPRESSIONS] + [(sizes_of(2, (1
 
 @pytest.mark.parametrize(("sizes", "expression"), CASES, ids=[f"{k}-{e}" for k, (_, e) in enumerate(CASES)])
 def test_expression(sizes: dict[str, int], expression: str) -> None:
-    """The value of floats and of integers, the order of the contractions, and the gradients."""
+    """Compare values of floats and integers, the order of the contractions, and the gradients."""
     given = operands(expression, sizes)
     check(lambda mx, *xs: mx.einsum(expression, *xs), *given)
     check(lambda mx, *xs: mx.einsum(expression, *[x.astype(mx.int8) for x in xs]), *given)
@@ -65,7 +65,7 @@ def test_compiled(expression: str) -> None:
 
 
 def test_what_the_search_gives_up_on(xla_only) -> None:
-    """Labels that only the first of several operands share are summed as well."""
+    """Assert that labels which only the first of several operands has are summed as well."""
     shapes = ((2, 3, 4), (4, 5), (3, 5), (3, 2))
     given = [np.arange(np.prod(s), dtype=np.float32).reshape(s) % 5 for s in shapes]
     check(lambda mx, *xs: mx.einsum("abc,cd,bd,ea->ed", *xs), *given)
@@ -81,7 +81,7 @@ def test_order_counts_every_axis_of_a_diagonal() -> None:
     ["ij;jk->ik", "i1", "->i,j", "i......", ";......", "...1...", "i...j...,j", "i,j;", ",->,", "i,...->-"],
 )
 def test_the_first_mistake_is_named(expression: str) -> None:
-    """How many terms there are, then each from the left."""
+    """Assert that the first mistake is named: the number of terms first, then each term from the left."""
     for count in (1, 2):
         check(lambda mx, count=count: mx.einsum(expression, *[mx.ones((2, 2))] * count))
         check(lambda mx, count=count: mx.einsum_path(expression, *[mx.ones((2, 2))] * count))

@@ -408,7 +408,7 @@ EDGES = {
     "mx.stop_gradient(x) * x": ([1.5, 2.0],),
     "mx.depends(x, x)": ([1.5, 2.0],),
 }
-"""Where derivatives are a matter of convention."""
+"""Points at which derivatives are conventions."""
 
 
 @pytest.mark.parametrize("expression", EDGES)

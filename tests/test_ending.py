@@ -1,4 +1,4 @@
-"""The end of a process whose program is done: as Python's own, but without the wait for what is being compiled."""
+"""The exit of a finished program: as Python's own, but without waiting for background compiles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ while background._jobs:
 
 
 def ended(program: str, *before: str, busy: bool = True, given: str = "") -> tuple[int, str, str]:
-    """The status, output and errors of a process that runs this, with something in the background if `busy`."""
+    """Return the status, output and errors of a process that runs this program.
+
+    If `busy`, a background job is pending.
+    """
     started = [sys.executable, *before, "-m", "mxcompat", "-c", (BUSY if busy else "import sys\n") + program]
     done = subprocess.run(started, capture_output=True, text=True, timeout=120, input=given)
     return done.returncode, done.stdout, done.stderr
@@ -123,7 +126,7 @@ def test_output_that_cannot_be_written():
 
 
 def test_who_has_called_it_goes_on(tmp_path):
-    """A profiler, say. The process waits for what is in the background then."""
+    """Assert that a caller such as a profiler continues. The process then waits for background jobs."""
     program = "background.submit(lambda: print('waited for'))"
     profiled = ["-m", "cProfile", "-o", str(tmp_path / "profile")]
     start = "from mxcompat._graph.run import background\n"

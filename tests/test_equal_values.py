@@ -1,5 +1,7 @@
-"""What XLA computes anew for each loop that reads it is the same in each: what is equal by construction compares equal,
-in code that was compiled in a hurry too, so a gradient goes to the larger of two neighbours and to no other."""
+"""Values that XLA recomputes in each consumer loop are equal in all of them, also in quickly compiled code.
+
+Equal values compare equal, so a gradient goes only to the larger of two neighbours.
+"""
 
 from __future__ import annotations
 

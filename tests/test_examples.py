@@ -1,4 +1,4 @@
-"""The examples are plain MLX programs: the same numbers on real MLX and on mxcompat. And the benchmarks run."""
+"""The examples are plain MLX programs with the same output on real MLX and mxcompat; the benchmarks run."""
 
 import importlib.util
 import re
@@ -19,7 +19,7 @@ def run(*args):
 
 @pytest.fixture(scope="module")
 def digits():
-    """What the example prints on real MLX and on mxcompat."""
+    """Return the output of the example on real MLX and on mxcompat."""
     return run("examples/digits.py"), run("-m", "mxcompat", "examples/digits.py")
 
 
@@ -52,27 +52,29 @@ EXAMPLES = {
 
 
 def printed(name, *prefix):
-    """What an example prints, but for the times it took."""
+    """Return the output of an example without its timings."""
     out, progress = run(*prefix, f"examples/{name}", *EXAMPLES[name])
     assert out, progress
     return "\n".join(line for line in out.splitlines() if not line.endswith(" s"))
 
 
 def numbers(text, *names):
-    """The numbers that follow the names, in order."""
+    """Return the numbers that follow the names, in order."""
     return [float(n) for name in names for n in re.findall(rf"{name} +(-?[\d.]+)", text)]
 
 
 def trainings(text):
-    """The validation losses before each training of `lora.py`, and the best after. The text is that of this version of
-    Python's library."""
+    """Return the validation losses before each training of `lora.py`, and the best one of each.
+
+    They depend on Python's version, because the training text comes from its library.
+    """
     losses = [numbers(part, "validation loss") for part in text.split("\n\n")]
     return [(found[0], min(found)) for found in losses]
 
 
 @pytest.fixture(scope="module", params=EXAMPLES)
 def example(request):
-    """An example's name and what it prints on mxcompat."""
+    """Return the name of an example and its output on mxcompat."""
     if request.param == "lora.py" and importlib.util.find_spec("mlx_lm") is None:
         pytest.skip("mlx-lm is not installed")
     return request.param, printed(request.param, "-m", "mxcompat")
@@ -104,9 +106,9 @@ def test_an_example_learns(example):
 def test_an_example_prints_the_same_on_real_mlx(example):
     name, text = example
     want, digits = printed(name), r"-?\d+\.\d+|\d+"
-    if name == "char_gpt.py":  # what an untrained model writes is a matter of the last bit
+    if name == "char_gpt.py":  # the text of an untrained model depends on the last bit
         want, text = (t[: t.rindex("step ") + 60].split("\n\n")[0] for t in (want, text))
-    if name == "flow.py":  # and so are its pictures
+    if name == "flow.py":  # its pictures do, too
         want, text = (t[: t.index("there and back")] for t in (want, text))
     assert re.sub(digits, "#", text) == re.sub(digits, "#", want)
     for ours, real in zip(re.findall(digits, text), re.findall(digits, want), strict=True):
@@ -114,7 +116,7 @@ def test_an_example_prints_the_same_on_real_mlx(example):
 
 
 OURS = {"sharded_gpt.py"}
-"""Examples of what MLX has not."""
+"""Examples of features that MLX lacks."""
 
 
 @pytest.mark.parametrize(

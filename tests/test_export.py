@@ -1,4 +1,4 @@
-"""Functions in files: export, import, and the drawing of graphs."""
+"""Exported functions: export, import, and drawings of graphs."""
 
 import contextlib
 import io
@@ -151,7 +151,7 @@ SHAPELESS = {
 
 @pytest.mark.parametrize("name", SHAPELESS)
 def test_shapeless_with_shapes_that_do_not_fit(name):
-    """They raise, by the evaluation at the latest; real MLX would read foreign memory."""
+    """Assert that mismatched shapes raise, at the latest at evaluation. Real MLX would read out of bounds."""
     fn, first, second, wrong = SHAPELESS[name]
 
     def called(mx):
@@ -370,7 +370,7 @@ def test_files_that_are_something_else():
 
 
 def edited(change):
-    """The file of `x * x[...] + c` with its graph changed."""
+    """Write the file of an exported function with its graph changed."""
     ours.export_function("f", lambda x: ours.sum(x * ours.array([2.0, 3.0]), axis=0), ours.array(X))
     with open("f", "rb") as file:
         data = file.read()
@@ -447,7 +447,7 @@ def test_dot():
     assert "label" not in drawing(y)
     z = ours.exp(x)
     assert drawing(z, z=z) == drawing(z=z)
-    assert '"B" -> ' in drawing(z=z)  # names are letters, after those that were given
+    assert '"B" -> ' in drawing(z=z)  # names are letters, behind the given names
     assert drawing() == "digraph {\n}"
 
 
@@ -523,7 +523,7 @@ STEPS = {
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
 def test_losses_and_optimizers(step):
-    """Their programs have Python numbers in them."""
+    """Export losses and optimizers, whose programs contain Python numbers."""
     both(lambda mx, x, y: step(mx, REAL if mx is real else OURS, x, y), X, Y)
 
 
@@ -794,7 +794,7 @@ def test_a_callback_is_told_of_a_pending_draw_when_others_have_been_computed(com
         mx.export_function(parts.append, lambda a: draws[1][a], mx.array([1, 2]))
         (constants,) = [[np.array(c).tolist() for _, c in p["constants"]] for p in parts if p["type"] == "constants"]
         primitives = [(p["name"], repr(p["arguments"])) for p in parts if p["type"] == "primitive"]
-        if computed == (0,):  # MLX splits the second key yet, here all have been split together
+        if computed == (0,):  # MLX has not yet split the second key; mxcompat splits all at once
             return constants[3:], [p for p in primitives if p[0] != "Split"][-12:]
         return constants, primitives
 
@@ -823,12 +823,12 @@ def known_primitives():
 
 @pytest.mark.parametrize("fn", TRANSFORMED.values(), ids=TRANSFORMED.keys())
 def test_a_callback_is_told_what_a_derivative_consists_of(fn, known_primitives):
-    """Not always of what it consists of in MLX, but of MLX's primitives."""
+    """Assert that a derivative is reported as known MLX primitives, although MLX may use others."""
     assert primitives(ours, fn) <= known_primitives | primitives(real, fn)
 
 
 def parts(data):
-    """Every place in nested lists and dicts: what holds it, and where."""
+    """Yield every container in nested lists and dicts, with each of its keys."""
     for key, value in data.items() if isinstance(data, dict) else enumerate(data):
         yield data, key
         if isinstance(value, (dict, list)):
@@ -843,7 +843,7 @@ OTHERS = {
 
 
 def damaged(kind, seed):
-    """What becomes of a function of whose file one part was changed."""
+    """Return the outcome of importing and calling a function after one part of its file was changed."""
     draw = random.Random(seed)
 
     def change(graph):
@@ -880,7 +880,8 @@ def damaged(kind, seed):
 
 @pytest.mark.parametrize("kind", ["layers", "transforms", "movement"])
 def test_a_damaged_file_is_refused_at_import(kind):
-    """Or works, but for a few whose parameters only the host's rules refuse: with an error of MLX's kinds."""
+    """Assert that a damaged file is refused at import or works. A few parameters are only refused by host rules, in
+    MLX's way."""
     found = Counter(damaged(kind, seed) for seed in range(60))
     assert found["refused"] > 30
     assert found["works"] > 1

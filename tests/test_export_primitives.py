@@ -1,5 +1,6 @@
-"""What the callback of `export_function` is told of every op, and what `export_to_dot` draws: real MLX's primitives,
-but for what is listed here with a reason.
+"""Compare the primitives that `export_function`'s callback and `export_to_dot` report with real MLX's.
+
+Each exception is listed here with a reason.
 """
 
 import io
@@ -187,14 +188,14 @@ ALLOWED = {line.strip() for lines in KNOWN.values() for line in lines.splitlines
 MADE_OF_NOTHING = re.compile(
     r"\[?mx\.(random|linspace|eye|identity|tri|fft\.r?fftfreq|bartlett|blackman|hamming|hanning)\b"
 )
-"""Where a function is exported for any shape: what depends on no argument is told as if made before."""
+"""Calls without array arguments: in a shapeless export, their results are reported as constants."""
 FOR_ONE_SHAPE = re.compile(
     r"mx\.((ones|zeros|full)_like|imag|diag|diagonal|trace|linalg\.cross|fast\.(cross_entropy|rope))\b"
     r"|x\.(diag|diagonal|imag)\b|mx\.einsum\('(ii->i|bij,bjk,bk->bi)'"
 )
-"""There, too, told as for one shape."""
+"""Calls that a shapeless export reports as for one shape."""
 KILLING = ("x.reshape()",)
-"""Real MLX dies of these."""
+"""Calls on which real MLX crashes."""
 
 
 def cases():
@@ -221,7 +222,7 @@ def evaluated(mx, case, dtype, arrays):
 
 
 def told(mx, case, dtype, shapeless=False):
-    """The primitives, with arrays numbered in the order in which they come up; None where MLX raises."""
+    """Return the primitives, with arrays numbered in order of appearance, or None if MLX raises."""
     parts = []
     try:
         arrays = given(mx, case, dtype)
@@ -252,20 +253,20 @@ def told_for_any_shape(mx, case, dtype):
 
 
 def argument(mx, a):
-    """As both sides write it."""
+    """Return an argument in a form that is equal for both libraries."""
     if isinstance(a, mx.Dtype):
         return str(a).rpartition(".")[2]
     return float(f"{a:.6g}") if isinstance(a, float) else a
 
 
 def known(mx, a):
-    """A constant, by its value if it is a number."""
+    """Return a constant, as its value if it is a number."""
     words = f"{tuple(a.shape)} {str(a.dtype).rpartition('.')[2]}"
     return words + (f" {np.array(a.astype(mx.complex64)).tolist()}" if a.size == 1 else "")
 
 
 def drawn(mx, case, dtype):
-    """The drawing, with primitives numbered in the order in which they come up."""
+    """Return the drawing, with primitives numbered in order of appearance."""
     try:
         arrays = evaluated(mx, case, dtype, given(mx, case, dtype))
     except Exception as error:
@@ -279,7 +280,7 @@ def drawn(mx, case, dtype):
 
 @cache
 def differing(told_or_drawn, dtype):
-    """The expressions for which the two sides differ, with what each says."""
+    """Return the expressions for which the two sides differ, with both outputs."""
     found = {}
     for case in cases():
         if dtype in case.dtypes:

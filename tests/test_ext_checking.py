@@ -1,4 +1,4 @@
-"""`mx.ext.checkify` and `check`: what fails is found within compiled, mapped and nested code, and nothing else is."""
+"""`mx.ext.checkify` and `check`: failures are found in compiled, mapped and nested code, without false alarms."""
 
 import numpy as np
 import pytest

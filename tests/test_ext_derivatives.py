@@ -1,4 +1,4 @@
-"""Jacobians, Hessians, products with them and linearization, against JAX's."""
+"""Jacobians, Hessians, their products and linearization, compared with JAX's."""
 
 import jax
 import jax.numpy as jnp
@@ -57,7 +57,7 @@ def test_value_and_jac(mode):
 
 @pytest.mark.parametrize("argnums", [1, (0, 1)])
 def test_hessians(argnums):
-    with jax.enable_x64(True):  # in single precision JAX's own is further from it than the tolerance allows
+    with jax.enable_x64(True):  # JAX's result in single precision exceeds the tolerance
         wanted = jax.hessian(scalar(jnp), argnums)(*jax.tree.map(np.float64, (P, X)))
     close(hessian(scalar(mx), argnums)(ours(P), mx.array(X)), wanted)
 

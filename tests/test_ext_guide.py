@@ -1,4 +1,4 @@
-"""The examples of docs/ext.md run, one after the other, as a reader would run them."""
+"""Run the examples of docs/ext.md in order, as a reader would."""
 
 import importlib.util
 import os

@@ -18,9 +18,9 @@ LABELS = np.array([[0, 1, 2], [3, 0, -1]])
 Q, K, V = draw(2, 4, 3, 8), draw(2, 2, 5, 8), draw(2, 2, 5, 6)
 DTYPES = ["bool_", "int32", "float16", "bfloat16", "float32", "float64", "complex64"]
 IN_SINGLE = 2e-5
-"""Of float64 results: real MLX computes them in float32."""
+"""Tolerance for float64 results, which real MLX computes in float32."""
 NARROW = {"float16": 4e-3, "bfloat16": 3e-2}
-"""Of halves: real MLX computes some of the steps in them."""
+"""Tolerance for half precision, in which real MLX computes some of the steps."""
 
 
 def of(mx, dtype, *arrays):
@@ -32,7 +32,7 @@ def tolerance(*dtypes):
 
 
 def gradients(function, *arrays, tol=1e-4):
-    """Gradients of everything; the tolerance is for sums of products of numbers up to 10."""
+    """Compare all gradients; the tolerance is for sums of products of numbers up to 10."""
 
     def weighted(mx):
         def loss(*xs):
@@ -46,7 +46,7 @@ def gradients(function, *arrays, tol=1e-4):
 
 
 def forward(function, *arrays):
-    """The derivative along a direction, by forward mode and by the gradients."""
+    """Compare the derivative along a direction, by forward mode and by the gradients."""
     mx = ours
     xs = [mx.array(a) for a in arrays]
     directions = [mx.array(draw(*a.shape)) for a in arrays]
@@ -140,7 +140,7 @@ def test_rope(traditional, options):
     options = dict(options)
     dims, freqs = options.pop("dims", 4), options.pop("freqs", None)
     arguments = {**ROPE, "traditional": traditional, **options}
-    tol = 1e-3 if options.get("offset") == 5000 else None  # angles of 5000 have that precision in float32
+    tol = 1e-3 if options.get("offset") == 5000 else None  # angles of 5000 have this absolute precision in float32
 
     def call(mx, x):
         return mx.fast.rope(x, dims, **arguments, **({} if freqs is None else {"freqs": mx.array(freqs)}))
@@ -315,7 +315,7 @@ def test_attention_vmap():
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    """Attention of 7 queries is computed three rows at a time, its bytes being over the limit."""
+    """Lower the byte limit, so that attention of 7 queries is computed three rows at a time."""
     from mxcompat._graph import policy
 
     monkeypatch.setattr(policy, "MOST_SCORES", 0)
@@ -444,7 +444,8 @@ OFFSET_OPTIONS = [{}, {"scale": 0.5}, {"base": None, "freqs": [1.0, 50.0]}]
     thinned(4, OFFSET_OPTIONS, [False, True], [3, [3], [3, 100]], OFFSET_DTYPES),
 )
 def test_derivatives_with_respect_to_the_offset(options, traditional, offset, dtype):
-    """As of other integers: the offset becomes a float, which has a derivative."""
+    """Compare derivatives with respect to the offset. It becomes a float, as other integers do, and so has a
+    derivative."""
 
     def derived(mx, x):
         given = {**ROPE, **options, "traditional": traditional}
@@ -467,7 +468,7 @@ def test_derivatives_with_respect_to_the_offset(options, traditional, offset, dt
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_the_derivative_of_a_far_offset_is_at_the_offset(dtype):
-    """Which a half cannot hold."""
+    """Assert that the derivative is taken at the exact offset, which half precision cannot represent."""
 
     def derived(mx, x):
         x = x.astype(getattr(mx, dtype))

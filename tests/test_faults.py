@@ -1,5 +1,6 @@
-"""A step of training that fails, is interrupted or runs out of memory, at every point: nothing is lost, and what is
-done again gives the same numbers.
+"""Fault injection: a training step fails, is interrupted or runs out of memory at every point.
+
+No data may be lost, and a retry must give the same numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .faults import KINDS, Alarmed, alarming, failing_at
 
 
 class Training:
-    """A small network and its optimizer, and one step of both, evaluated at its end."""
+    """A small network, its optimizer, and a training step that ends with an evaluation."""
 
     def __init__(self, compiled: bool, layers: int = 2) -> None:
         mx.random.seed(3)
@@ -51,7 +52,7 @@ class Training:
         return tree_flatten({"model": self.model.parameters(), "optimizer": self.optimizer.state})
 
     def put_back(self, arrays: list[tuple[str, mx.array]]) -> None:
-        """Let these be the parameters and the state again."""
+        """Restore these parameters and this optimizer state."""
         tree = tree_unflatten(arrays)
         self.model.update(tree["model"])
         for name, value in tree["optimizer"].items():
@@ -73,7 +74,7 @@ def same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], tolerance:
 
 
 def nothing_is_held() -> None:
-    """Another thread could evaluate, and no job is waited for in vain."""
+    """Assert that the evaluation lock is free, and wait for the pending background jobs."""
     assert lock.acquire(blocking=False)
     lock.release()
     background.settle()
@@ -88,7 +89,10 @@ def raised(function: Callable[[], None]) -> BaseException | None:
 
 
 def every_point(compiled: bool, host: bool, kind: type[BaseException], cold: bool, layers: int = 2) -> set[str]:
-    """Have a step fail at every point; the kinds of points there were. It is `cold` if nothing is known of programs."""
+    """Make a step fail at every point, and return the kinds of points that were reached.
+
+    With `cold`, the caches are emptied first, so that each program is traced and compiled.
+    """
     met: set[str] = set()
     with nullcontext() if host else host_disabled():
         training = Training(compiled, layers)
@@ -110,13 +114,13 @@ def every_point(compiled: bool, host: bool, kind: type[BaseException], cold: boo
                 assert points.count == n - 1, "not every point was met, or nothing came of one"
                 return met
             assert type(error) is (RuntimeError if kind is MemoryError else kind)
-            at_once = kind is MemoryError and points.name != "store"  # where no memory is asked for
+            at_once = kind is MemoryError and points.name != "store"  # these points allocate memory
             assert not at_once or str(error).startswith("[malloc] Unable to allocate 123456789 bytes")
             met.add(points.name.split()[0])
             nothing_is_held()
             same(numbers(start), before, 0.0)
             current = training.held()
-            mx.eval(current)  # what had been built when it failed is computed now, where it had not been
+            mx.eval(current)  # evaluate the nodes that the failed step had recorded but not evaluated
             for name, x in numbers(current).items():
                 is_as_before = np.array_equal(x, before[name])
                 assert is_as_before or np.allclose(x, after[name], 1e-4, 1e-6), (n, points.name, name)
@@ -144,16 +148,16 @@ def test_every_point_of_a_step_of_xla(kind):
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("host", [True, False])
 def test_every_point_of_a_first_step(host, compiled, kind):
-    """Nothing is known of any program: each is traced and compiled."""
+    """Test a first step, with empty caches: each program is traced and compiled."""
     met = every_point(compiled, host, kind, cold=True, layers=4)
     assert {"host", "store"} <= met if host else {"trace", "compile", "run", "store"} <= met
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
 def test_what_numpy_writes_over_is_not_lost(kind):
-    """What was read before, what is added, and what fails after it: a retry goes on from there."""
+    """Assert that an in-place add on the host survives a failure after it: a retry neither loses it nor repeats it."""
     for n in range(1, 40):
-        clear_cache()  # or it is compiled, once it has come back so often
+        clear_cache()  # otherwise this frequent program would be compiled
         counts = mx.zeros((256, 256)) + 1
         mx.eval(counts)
         before = counts[3] + 1
@@ -200,7 +204,8 @@ IN_PLACE = {
 @pytest.mark.parametrize("name", IN_PLACE)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_numpy_computes_in_the_memory_of_inputs_is_not_lost(kind, name):
-    """Of arrays that nobody can reach any more, views and all, in what is called too."""
+    """Assert that inputs overwritten in place survive a failure: unreachable arrays and their views, also in
+    subprograms."""
     values = np.random.default_rng(0).normal(size=(2, 200, 200)).astype(np.float32)
     for n in range(1, 40):
         clear_cache()
@@ -226,7 +231,7 @@ def _refused(*_):
 
 
 def test_what_is_kept_needs_no_memory(monkeypatch):
-    """Where there is none left, values stay as they lie."""
+    """Assert that values are stored with their present strides if memory for a copy is missing."""
     values = np.arange(256 * 256, dtype=np.float32).reshape(256, 256) / 9999
     x = mx.array(values)
     mx.eval(x)
@@ -243,7 +248,7 @@ def test_what_is_kept_needs_no_memory(monkeypatch):
 
 @pytest.mark.parametrize("within", [lambda f: f, mx.compile])
 def test_what_is_kept_is_kept_at_once(within, monkeypatch):
-    """A second Ctrl-C, while what was there at the first is put aside."""
+    """Assert that a second Ctrl-C is safe, if it arrives while the first one's results are being stored."""
     values = np.random.default_rng(0).normal(size=(200, 200)).astype(np.float32)
     x = mx.array(values)
     mx.eval(x)
@@ -268,7 +273,7 @@ def test_what_is_kept_is_kept_at_once(within, monkeypatch):
 
 
 def test_an_evaluation_that_does_not_fit_says_so(monkeypatch):
-    """Before anything has been computed."""
+    """Assert that an evaluation that exceeds the memory is refused before any computation."""
     x = mx.zeros((256, 256)) + 1
     mx.eval(x)
     y = mx.sin(x)[None] + mx.zeros((2000, 1, 1))
@@ -320,7 +325,8 @@ def test_the_note_of_what_fails_once_an_input_is_written_over(within, op):
 
 @pytest.mark.parametrize("name", ["abs", "sin", "negative", "square"])
 def test_a_limit_of_time_loses_nothing(name, monkeypatch):
-    """What pytest-timeout and others do: a handler that raises, here once an input has been written over."""
+    """Assert that a signal handler that raises, as pytest-timeout's does, loses no data after an input is
+    overwritten."""
     rule = OVERWRITE[TABLE[name]]
 
     def late(*args):
@@ -361,7 +367,7 @@ def test_of_several_signals_each_is_handled():
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
 def test_a_buffer_that_is_written_over_is_not_lost(kind, xla_only):
-    """A write into a cache is in place: an interrupt waits until what came out is stored."""
+    """Assert that an interrupt during an in-place write to a cache waits until the result is stored."""
     for n in range(1, 20):
         cache = mx.zeros((256, 256)) + 1
         mx.eval(cache)
@@ -406,6 +412,6 @@ with host_disabled():
 
 
 def test_an_interrupt_while_jax_imports_what_it_lowers_with():
-    """A dialect of MLIR cannot be imported a second time."""
+    """Assert that an interrupt while JAX imports its MLIR dialects is harmless: a dialect cannot be imported twice."""
     done = subprocess.run([sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True, timeout=100)
     assert done.stdout == "interrupted\n[1.0, 1.0, 1.0, 1.0]\n", done.stderr

@@ -64,7 +64,7 @@ def test_more_axes_than_xla_takes(name: str) -> None:
 
 @pytest.mark.parametrize("axes", [1, np.int64(1), np.array(1), (np.int8(-1), 0), 2**31], ids=repr)
 def test_axes_to_shift(axes: Any) -> None:
-    """Whatever counts as an integer."""
+    """Compare shifts along axes given as any kind of integer."""
     for name in ("fftshift", "ifftshift"):
         check(lambda mx, x, name=name: getattr(mx.fft, name)(x, axes), CUBE)
     check(lambda mx, x: mx.fft.fftshift(x, mx.array(-1)), CUBE)

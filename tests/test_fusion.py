@@ -1,4 +1,4 @@
-"""What `export_to_dot` draws of compiled functions: the primitives that MLX fuses, under MLX's names."""
+"""Compare `export_to_dot` for compiled functions: the primitives that MLX fuses, under MLX's names."""
 
 import functools
 import io
@@ -13,7 +13,7 @@ import mxcompat.nn as our_nn
 
 
 def drawn(mx, function, *args):
-    """The labels of the primitives, and how many arrows there are."""
+    """Return the labels of the primitives, and the number of edges."""
     out = io.StringIO()
     mx.export_to_dot(out, mx.compile(function)(*args))
     text = out.getvalue()

@@ -1,4 +1,4 @@
-"""The engine: what is computed when, what is compiled how often, what is kept, and what happens when it goes wrong."""
+"""The engine: order of evaluation, number of compiles, caching and errors."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ from mxcompat._graph.run.plan import Compile
 
 @pytest.fixture
 def compiled(xla_only):
-    """A function that says how many programs were compiled since it was last asked."""
+    """Return a function that counts the programs compiled since its last call."""
     last = stats.compiles
 
     def since():
@@ -38,7 +38,7 @@ def compiled(xla_only):
 
 
 def steps(fn, compiled, warm=3, n=5):
-    """Run `fn(k)` until it is warm, then n times; how many programs the last n compiled."""
+    """Run `fn(k)` until it is warm, then n times, and return the number of compiles in these."""
     for k in range(warm):
         mx.eval(fn(k))
     compiled()
@@ -129,10 +129,13 @@ class TestCompileCounts:
         x = mx.array([1.0, 2.0, 3.0])
         for k in range(6):
             mx.eval((x * (k + 0.5)).sum() * k)
-        assert compiled() <= 2 + 3  # and its ops one by one, where nothing before has compiled them
+        assert compiled() <= 2 + 3  # and single ops that no earlier test has compiled
 
     def test_a_loss_is_one_node(self, compiled):
-        """And its Python runs once: a call of it makes that node, of several outputs, and takes the only one."""
+        """Assert that a loss is one node, whose Python code runs once.
+
+        A call creates that node with several outputs, and uses the only one it needs.
+        """
         for k in range(5):
             x = mx.array([[1.0, k], [k, 3.0]])
             loss = nn.losses.cross_entropy(x, mx.array([0, 1]), label_smoothing=0.1, reduction="mean")
@@ -239,7 +242,7 @@ class TestLargeGraphs:
         del x
 
     def test_a_wide_graph(self, monkeypatch):
-        monkeypatch.setattr(cache, "compile_soon", lambda *_: None)  # a slow machine would be at that for half a minute
+        monkeypatch.setattr(cache, "compile_soon", lambda *_: None)  # this would take half a minute on a slow machine
         x = mx.array(1.0)
         parts = [x * k for k in range(5000)]
         total = parts[0]
@@ -385,7 +388,7 @@ class TestDebug:
         assert mx.isnan(mx.log(x)).item()
 
     def test_nan_check_looks_into_what_is_one_node(self):
-        """A loss, an optimizer's update and a compiled function are one node each; here each op runs on its own."""
+        """Assert that the NaN check runs each op of composite nodes: losses, updates, compiled functions."""
         p = mx.array([1.5, 0.5])
         with mx.ext.debug.nan_check():
             with pytest.raises(FloatingPointError, match=r"\[log\].*test_graph.py:\d+"):
@@ -448,7 +451,7 @@ class TestDebug:
                 mx.eval(mx.cos(mx.ones((n, 7))))
                 compiles = mx.ext.debug.compiles()
                 mx.eval(mx.sin(x) * x)
-                assert mx.ext.debug.compiles() == compiles  # it was used all the time
+                assert mx.ext.debug.compiles() == compiles  # it was in constant use
                 info = mx.ext.debug.cache_info()
                 assert info.executable_bytes <= policy.executable_bytes()
             assert 3 < info.executables < 15
@@ -464,7 +467,7 @@ class TestDebug:
                 mx.eval(mx.logaddexp(mx.ones((n, 7)), mx.ones((7,))))
                 counts.append(mx.ext.debug.cache_info().traces)
             assert 20 < max(counts) <= 40
-            assert min(counts[1:]) < counts[0]  # they were forgotten
+            assert min(counts[1:]) < counts[0]  # they were evicted
         finally:
             mx.ext.debug.cache_limit(before)
 
@@ -484,7 +487,7 @@ class TestDebug:
         monkeypatch.setattr(policy, "CACHE_BYTES", 20 * policy.BYTES_PER_EXECUTABLE)
         monkeypatch.setattr(policy, "MOST_CACHE_BYTES", 1 << 28)
         compiles = [mx.ext.debug.compiles()]
-        for _ in range(6):  # op by op, as a whole, then again what was forgotten
+        for _ in range(6):  # op by op, as a whole, then again after eviction
             for n in range(1, 20):
                 mx.eval(mx.sinh(mx.ones((n, 23))))
             compiles.append(mx.ext.debug.compiles())
@@ -539,7 +542,10 @@ def test_segments_do_not_change_results(monkeypatch):
 
 @pytest.mark.parametrize("mode", [mx.ext.debug.host_disabled, mx.ext.reproducible])
 def test_large_graphs_draw_a_few_at_a_time(monkeypatch, plans, mode):
-    """The code of a random draw is long. What holds programs counts as long as these."""
+    """Assert that a large graph of random draws is compiled in parts, because a draw's code is long.
+
+    Ops that contain programs count as long as their contents.
+    """
     step = mx.compile(lambda x, e: mx.tanh(x * 0.9 + e) * mx.sigmoid(x + e) + mx.sin(e))
 
     def walk():
@@ -560,12 +566,12 @@ def test_large_graphs_draw_a_few_at_a_time(monkeypatch, plans, mode):
     draws = [sum(op.draws for op, _, _ in plan.program.instructions) for plan in plans if isinstance(plan, Compile)]
     assert sizes
     assert max(sizes) <= 60
-    assert max(draws) <= 16  # with the keys
+    assert max(draws) <= 16  # including the keys
     np.testing.assert_allclose(found.tolist(), whole, rtol=1e-5)
 
 
 def test_avals_in_use_stay_the_ones(monkeypatch):
-    """After however many shapes: others are forgotten."""
+    """Assert that avals in use are never evicted by other shapes."""
     from mxcompat._graph.ir import aval as avals
 
     used = mx.core.zeros((3, 5, 7))

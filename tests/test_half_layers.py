@@ -1,5 +1,7 @@
-"""Layers, losses, optimizers and initializers in half precision: dtypes and values of real MLX, with parameters in the
-same dtype and in float32."""
+"""Layers, losses, optimizers and initializers in half precision, compared with real MLX.
+
+Parameters have the same dtype or float32.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,18 @@ from tests.test_optimizers import OPTIMIZERS, PARAMETERS, arrays
 
 HALF = ("float16", "bfloat16")
 TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2}
-"""Two roundings: real MLX rounds after every op, and sums products in another order."""
+"""Tolerance of two roundings: real MLX rounds after every op, and adds products in another order."""
 
 
 def one_precision(build: str) -> bool:
-    """Layers that make no parameters, or whose parameters have a dtype of their own."""
+    """Return True for layers without parameters, or whose parameters have a fixed dtype."""
     return "Quantized" not in build
 
 
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize(("build", "given"), [layer for layer in LAYERS if one_precision(layer[0])])
 def test_layer(build: str, given: str, dtype: str) -> None:
-    """The output in training and in evaluation, the gradients, and what the layer keeps."""
+    """Compare a layer's output in training and evaluation, its gradients, and its state."""
 
     def run(mx, lib, x):
         kind = getattr(mx, dtype)
@@ -114,7 +116,7 @@ def test_activation(name: str, extra: tuple, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize(("name", "args", "kwargs"), LOSSES)
 def test_loss(name: str, args: tuple, kwargs: dict, dtype: str) -> None:
-    """Everything in half precision, and the targets in float32."""
+    """Compare a loss in half precision, and with targets in float32."""
 
     def run(mx, lib, *args):
         f = getattr(lib.nn.losses, name)
@@ -133,7 +135,7 @@ def test_loss(name: str, args: tuple, kwargs: dict, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("build", OPTIMIZERS)
 def test_optimizer(build: str, dtype: str) -> None:
-    """Parameters and gradients in half precision, and either of them in float32."""
+    """Compare parameters and gradients in half precision, and with either of them in float32."""
 
     def run(mx, lib):
         found = []
@@ -171,7 +173,7 @@ def test_initializer(name: str, dtype: str) -> None:
     "build", ["InstanceNorm(3)", "InstanceNorm(3, affine=True)", "GroupNorm(3, 3)", "LayerNorm(3)"]
 )
 def test_norms_of_large_values(build: str, dtype: str) -> None:
-    """Squares of 512 are beyond float16."""
+    """Compare norms of 512, whose squares exceed float16."""
 
     def run(mx, lib, x):
         return eval(f"nn.{build}", {"nn": lib.nn})(x.astype(getattr(mx, dtype)))

@@ -1,5 +1,7 @@
-"""Elementwise ops against float64: in half precision an error of at most one rounding, or of real MLX's; in float32
-of a few units of the last place."""
+"""Elementwise ops in half precision, compared with float64: the error is at most one rounding, or real MLX's.
+
+In float32 it is a few units of the last place.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,13 @@ BINARY = {name: getattr(np, name) for name in (
 )}  # fmt: skip
 KINDS = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 FEW = 6
-"""Units of the last place that the functions of XLA and NumPy may be off by in float32; MLX's are by up to 2."""
+"""Limit of the error of XLA's and NumPy's functions in float32, in units of the last place; MLX's reach 2."""
 TINY = 2.0**-120
-"""XLA takes what is subnormal in float32, which bfloat16 has too, for 0."""
+"""Smallest operand. XLA flushes float32 subnormals to 0, and bfloat16 has the same range."""
 
 
 def operands(dtype: str, count: int) -> list[np.ndarray]:
-    """All numbers, or pairs of any, and of ordinary ones; none of those that are subnormal in float32."""
+    """Return all numbers, or pairs of arbitrary and ordinary ones, without those that are subnormal in float32."""
     bits = np.arange(65536, dtype=np.uint16).view(KINDS[dtype])
     every = bits[~((bits != 0) & (np.abs(bits.astype(np.float64)) < TINY))]
     if count == 1:
@@ -49,7 +51,7 @@ def operands(dtype: str, count: int) -> list[np.ndarray]:
 
 
 def error(got: np.ndarray, want: np.ndarray, dtype: str) -> tuple[float, int]:
-    """The largest error, in units of the last place, and how many results are infinite or NaN that are not to be."""
+    """Return the largest error, in units of the last place, and the number of wrong infinities and NaNs."""
     kind = KINDS.get(dtype) or np.dtype(dtype)
     info = ml_dtypes.finfo(kind)
     smallest = max(float(info.smallest_normal), TINY)
@@ -126,7 +128,7 @@ def test_derivatives_of_logarithms(name: str, dtype: str) -> None:
 
 
 def test_roots_and_angles_are_those_of_real_mlx() -> None:
-    """Rounded once; the angles in NumPy."""
+    """Assert that roots are rounded once, and angles in NumPy too."""
     for tier in (nullcontext, host_disabled):
         with tier():
             check(lambda mx: mx.array([27.0, 64.0, 1000.0, 9.0]) ** mx.array([1 / 3, 1 / 3, 1 / 3, 0.5]), tol=0)
@@ -198,7 +200,7 @@ def test_linspace_ends_at_its_stop(tier) -> None:
 @pytest.mark.parametrize("tier", [nullcontext, host_disabled])
 @pytest.mark.parametrize("dtype", KINDS)
 def test_quotients_are_rounded_before_they_are_rounded_down(dtype: str, tier) -> None:
-    """38.9 is 39 in bfloat16, and its floor too."""
+    """Assert that quotients are rounded before floor: 38.9 is 39 in bfloat16, and so is its floor."""
     rng = np.random.default_rng(0)
     a, b = (50 * rng.normal(size=500)).astype(np.float32), rng.normal(size=500).astype(np.float32)
 

@@ -1,5 +1,7 @@
-"""Reductions and scans of half precision against float64: an error of at most one rounding, or of real MLX's. In NumPy
-and compiled."""
+"""Reductions and scans in half precision, in NumPy and compiled, compared with float64.
+
+The error is at most one rounding, or real MLX's.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,7 @@ def value(mx: Any, nn: Any, reduction: Callable[..., Any], bits: np.ndarray, dty
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_error(name: str, dtype: str, tier: Any) -> None:
-    """Half a unit and a little, or real MLX's; below what XLA takes for 0, anything."""
+    """Assert an error of slightly over half a unit, or real MLX's. Below XLA's smallest number any error passes."""
     reduction, exact = REDUCTIONS[name]
     kind = KINDS[dtype]
     info = ml_dtypes.finfo(kind)
@@ -119,7 +121,7 @@ def test_error(name: str, dtype: str, tier: Any) -> None:
             theirs = value(real, real_nn, reduction, bits, dtype)
             with tier():
                 got = value(ours, our_nn, reduction, bits, dtype)
-            # what is near the mean is a difference of float32 numbers
+            # values near the mean are differences of float32 numbers
             lost = 2.0**-22 * np.abs(want).max() if name == "layer_norm" else 0.0
             ulp = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(want), float(info.smallest_normal)))) - info.nmant)
             allowed = np.fmax(0.51 * ulp + lost, np.where(np.isfinite(theirs), np.abs(theirs - want), 0))
@@ -131,13 +133,13 @@ def test_error(name: str, dtype: str, tier: Any) -> None:
 
 @pytest.mark.parametrize("tier", [nullcontext, host_disabled], ids=["numpy", "xla"])
 def test_what_overflows(tier: Any) -> None:
-    """A sum beyond float16 is infinite on both sides; a mean is not, unless one adds up in float16 as real MLX does."""
+    """Assert that sums beyond float16 are infinite on both sides, and means finite. Real MLX adds them in float16."""
     with tier():
         x = ours.full((5000,), 30, ours.float16)
         assert (x.sum().item(), ours.cumsum(x)[-1].item()) == (np.inf, np.inf)
         large = ours.full((5000,), 60000, ours.float16)
         assert large.mean().item() == 60000
-        assert large.std().item() <= 60000 * 2.0**-24  # as the mean is rounded
+        assert large.std().item() <= 60000 * 2.0**-24  # bounded by the rounding of the mean
         assert large.var().item() <= (60000 * 2.0**-24) ** 2
         assert ours.full((5000,), 1, ours.float16).sum().item() == 5000
     assert real.full((5000,), 30, real.float16).sum().item() == np.inf

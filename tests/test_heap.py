@@ -1,4 +1,4 @@
-"""The heap: freed memory stays in the process for the next arrays, unless the environment or the program says else."""
+"""The heap: freed memory stays in the process for later arrays, unless the environment or program disables this."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ def _run(program: str, **environment: str) -> list[int]:
 
 @needs_glibc
 def test_a_step_takes_the_pages_of_the_last() -> None:
-    """Six arrays of 1 MB are 1536 pages. As glibc is by itself, a thousand of them are asked for again in each step."""
+    """Assert that a step reuses the pages of the last.
+
+    (Six arrays of 1 MB are 1536 pages; with glibc's defaults, a thousand are requested again in each step.)
+    """
     assert _run(_FAULTS)[0] < 100
 
 
@@ -88,7 +91,7 @@ def test_clear_cache_gives_the_pages_back() -> None:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """What glibc is told."""
+    """Return the settings passed to glibc."""
     seen: list[tuple[int, int]] = []
     monkeypatch.setattr(heap, "_of_c", lambda name: lambda *numbers: seen.append(numbers))
     monkeypatch.setattr(heap, "_is_set", lambda: False)

@@ -1,4 +1,4 @@
-"""`mx.ext.host_callback`: host code where arrays have no value. Real MLX has nothing like it."""
+"""`mx.ext.host_callback`: host code on arrays without a value. Real MLX has no counterpart."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Ops that read only small data are done with NumPy until their structure has proved to return."""
+"""Ops that read only small data run in NumPy until their structure recurs often enough."""
 
 import signal
 import sys
@@ -59,7 +59,7 @@ def data(mx, dtype):
 
 
 WITHOUT_RULES = {
-    "linalg_eig",  # NumPy has other signs of eigenvectors
+    "linalg_eig",  # NumPy's eigenvectors have other signs
     "all_sum", "all_max", "all_min", "all_gather", "sum_scatter",  # collectives
 }  # fmt: skip
 
@@ -71,7 +71,7 @@ def test_every_op_runs_in_numpy_but_these():
 
 @pytest.mark.parametrize(("name", "dtype"), thinned(3, MOVES, DTYPES))
 def test_what_numpy_does(name, dtype, monkeypatch):
-    """The same bits as XLA's, which are real MLX's, and no compile."""
+    """Assert that NumPy gives the bits of XLA and real MLX, without a compile."""
     x = data(mx, dtype)
     mx.eval(x)
     clear_cache()
@@ -98,7 +98,7 @@ def test_a_number_beyond_the_range_is_infinite():
 
 
 def test_no_memory_is_shared():
-    x = mx.zeros((64, 256))  # the smallest that may be written over, and the largest that NumPy takes
+    x = mx.zeros((64, 256))  # at least the size for reuse, at most the size for NumPy
     mx.eval(x)
     y = x.reshape(-1)
     mx.eval(y)
@@ -127,7 +127,7 @@ WRITES = {
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("evaluated", [True, False])
 def test_what_is_written_over(name, evaluated, plans):
-    """An array that nobody else sees is written over: one copy, the first, is all that is made."""
+    """Assert that an array with no other reference is updated in place: only the first update makes a copy."""
     found = []
     for library in (mx, real):
         x = library.zeros((256, 256))
@@ -161,7 +161,7 @@ OTHERS = {
 def test_what_others_see_is_not_written_over(name, evaluated):
     x = mx.zeros((256, 256))
     x[0] = 1
-    mx.eval(x)  # what NumPy has made, as its own
+    mx.eval(x)  # the data was created by NumPy
     other = OTHERS[name](x)
     if evaluated:
         mx.eval(other)
@@ -185,7 +185,7 @@ def test_what_others_see_is_not_written_over(name, evaluated):
     ],
 )
 def test_what_xla_is_no_faster_at(function, is_quick):
-    """It is not compiled early, however long it takes."""
+    """Assert that a program which XLA runs no faster is not compiled early."""
     x = mx.ones((64, 64))
     mx.eval(x)
     subgraph = linearize([function(x)._node])
@@ -193,7 +193,7 @@ def test_what_xla_is_no_faster_at(function, is_quick):
 
 
 def test_a_list_that_grows():
-    """As in generation with logits processors: the program is the same but for the list."""
+    """Evaluate with a growing list, as generation with logits processors does: only the list changes in the program."""
     table = mx.random.normal((50, 8))
     tokens = mx.array([1, 2, 3, 4])
     counts = []
@@ -210,7 +210,7 @@ def test_a_list_that_grows():
 
 
 def test_only_the_small_data_is_moved(monkeypatch, plans):
-    """The rest of the graph is left to the plan that follows, and not run twice."""
+    """Assert that NumPy runs only the small part of a graph; the next plan runs the rest, once."""
     calls = []
     tanh = HOST[TABLE["tanh"]]
     monkeypatch.setitem(HOST, TABLE["tanh"], lambda *args: calls.append(None) or tanh(*args))
@@ -229,7 +229,7 @@ def test_only_the_small_data_is_moved(monkeypatch, plans):
 
 @pytest.mark.parametrize("line", range(0, 16, 3))
 def test_a_signal_while_a_plan_is_made_loses_no_node(line, monkeypatch):
-    """Its handler may raise between any two bytecodes, those that undo what planning did to the nodes, too."""
+    """Assert that a signal handler may raise at any line of planning, its cleanup included."""
 
     lines = []
 
@@ -256,7 +256,7 @@ def test_a_signal_while_a_plan_is_made_loses_no_node(line, monkeypatch):
 
 @pytest.mark.parametrize(("error", "once"), [(ValueError("no"), True), (MemoryError("no room"), False)])
 def test_what_could_not_be_compiled_is_not_tried_again(error, once, monkeypatch, failed_jobs):
-    """NumPy goes on with it; it is tried again only where memory had run out."""
+    """Assert that a failed compile leaves the program to NumPy, and is retried only if memory had run out."""
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
@@ -305,7 +305,7 @@ def test_what_takes_long_is_compiled(monkeypatch):
     ],
 )
 def test_products_are_found_in_the_programs_that_are_run(function, wanted, plans):
-    """While they run BLAS has one thread, which is not set, and set back, for anything else."""
+    """Assert that programs with products are recognized: BLAS has one thread while they run, and only then."""
     x = mx.ones((400, 400))
     mx.eval(x)
     plans.clear()

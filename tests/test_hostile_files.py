@@ -1,5 +1,7 @@
-"""No file ends the process, takes its memory, or has something executed: a few damages by default, thousands with
-`-m exhaustive`."""
+"""Damaged files never end the process, exhaust its memory or execute code.
+
+A few damages by default, thousands with `-m exhaustive`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The house rules that `ast` can check: what modules take from each other.
+"""House rules for names and imports, checked with `ast`.
 
 `__all__` means one thing everywhere: the names that other modules of mxcompat take from a module. In a public module
-(none of whose names begins with an underscore) it also has what users may import.
+(no part of its name begins with an underscore) it also lists the names for users.
 """
 
 import ast
@@ -17,17 +17,17 @@ POLICY = {name for name in TREES if name.startswith("mxcompat._graph.policy")}
 MODULES = sorted(set(TREES) - PACKAGES - {"mxcompat.__main__"} - POLICY)
 
 MLX_HAS_IT = {("mxcompat._array.printing", "_PrintOptionsContext")}
-"""What MLX itself calls by such a name."""
+"""Names that MLX itself uses."""
 
 FOR_OTHERS = {
     "mxcompat._tools.running": {"as_mlx"},
     "mxcompat._distributed.launch": {"launch_jaccl", "launch_ring"},
 }
-"""What only `pytest_mxcompat` takes, which is no part of the package, or a program for MLX."""
+"""Names used only by `pytest_mxcompat`, which is outside the package, or by programs written for MLX."""
 
 
 def source(node, module):
-    """The module that an import is from, in full."""
+    """Return the full name of the module that an import statement names."""
     if not node.level:
         return node.module
     package = module.split(".") if module in PACKAGES else module.split(".")[:-1]
@@ -35,7 +35,10 @@ def source(node, module):
 
 
 def taken_by(module):
-    """What a module takes from others of mxcompat: `from other import name`, or `other.name` of an imported module."""
+    """Return the names that a module takes from others of mxcompat.
+
+    These are `from other import name`, and `other.name` of an imported module.
+    """
     imported = {}
     for node in ast.walk(TREES[module]):
         if isinstance(node, ast.ImportFrom):
@@ -59,7 +62,7 @@ for _module in TREES:
 
 
 def assigned(tree):
-    """The names that a module itself gives a meaning, and the value of each where it is assigned one."""
+    """Yield each name that a module defines, and its value if it is assigned one."""
     for node in tree.body:
         if isinstance(node, ast.Assign):
             for target in node.targets:
@@ -88,7 +91,8 @@ def test_all_is_what_others_take(module):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_nothing_is_left_over(module):
-    """What is defined is read in the module, or taken by others; but rules, which a decorator registers."""
+    """Assert that each definition is read in its module or taken by another. Rules are exempt: a decorator registers
+    them."""
     registered = {node.name for node in TREES[module].body if getattr(node, "decorator_list", ())}
     read = {node.id for node in ast.walk(TREES[module]) if isinstance(node, ast.Name) and type(node.ctx) is ast.Load}
     names = dict(assigned(TREES[module]))
@@ -103,8 +107,8 @@ def test_no_module_takes_what_is_private_to_another():
 
 
 def test_every_threshold_is_read():
-    """All of `policy` is for others."""
-    own = {  # for what can be set
+    """Assert that another module reads every name of `policy`."""
+    own = {  # read by the functions that set limits
         "GROWN_SHARE", "MOST_CACHE_BYTES", "STRUCTURE_SHARE", "TRACE_SHARE", "_default_cache_bytes",
         "_given_cache_bytes",
     }  # fmt: skip

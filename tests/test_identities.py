@@ -1,4 +1,4 @@
-"""What holds of real numbers alone is not made use of: what overflows on the way, or is NaN, stays so."""
+"""Identities of real numbers are not applied to floats: overflow and NaN on the way persist."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXPRESSIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_as_in_mlx(name: str, xla_only: None) -> None:
-    with ext.reproducible():  # compiled for speed at once
+    with ext.reproducible():  # compiles with optimization at once
         check(EXPRESSIONS[name], X, Y, tol=1e-4)  # the power of a root or an exponential has its own last digits
 
 
@@ -57,7 +57,7 @@ NOT_NUMBERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", NOT_NUMBERS)
 def test_exponentials_of_what_is_written_as_nan(name: str) -> None:
-    """XLA's was whatever was in memory."""
+    """Assert that the exponential of NaN is NaN. XLA's result was uninitialized memory."""
     found = _compiled(lambda x: jnp.exp(NOT_NUMBERS[name](x)), np.ones((4096,), np.float32))
     assert np.isnan(found).all()
 
@@ -93,7 +93,7 @@ def test_what_is_left_alone() -> None:
     assert count(lambda x: jnp.exp(x) / jnp.exp(x).sum(-1, keepdims=True), x) == 0
     assert count(lambda x: jnp.log(jnp.exp(x).sum(-1)), x) == 0
     assert count(lambda x: jnp.sqrt((x * x).sum(-1)), x) == 0
-    assert count(lambda x: jnp.exp(jnp.where(x > 0, x, -jnp.inf) - x.max()), x) == 1  # its own
+    assert count(lambda x: jnp.exp(jnp.where(x > 0, x, -jnp.inf) - x.max()), x) == 1  # only the exponential's own
     assert count(lambda x: jnp.exp(-x * x) + x * 2, x) == 0
 
 
@@ -104,7 +104,7 @@ def _compiled(f: Callable[..., Any], *inputs: Any) -> Any:
 
 
 def test_functions_that_give_back_what_they_are_given() -> None:
-    """The condition over an empty array is one, called with what it gave."""
+    """Evaluate nested conditions over an empty array: the outer condition is called with the inner one's result."""
     found = mx.zeros((0,))
     with ext.debug.host_disabled():
         y = mx.log(mx.where(found > 0, mx.where(found > 1, found, 1), 2))

@@ -1,4 +1,4 @@
-"""When JAX is imported: first when something of it is needed, by whomever; and what small programs do needs nothing."""
+"""The import of JAX: it happens at first use, and small programs never need it."""
 
 import ast
 import os
@@ -101,7 +101,7 @@ for mistake in (kept[0].tolist, kept[1].tolist, lambda: mx.vmap(mx.eval)(x), lam
 """,
     "everything": "import mxcompat; print(mxcompat.ext.debug.cache_info(), mxcompat.ext.sharding, mxcompat.testing)",
 }
-"""What NumPy computes."""
+"""Programs that NumPy's tier computes."""
 
 
 def run(program: str, **variables: str) -> str:
@@ -114,7 +114,7 @@ def run(program: str, **variables: str) -> str:
 
 
 def test_small_programs_do_not_import_it():
-    """One after the other in a process; which of them did is what was named last. Each of them prints something."""
+    """Assert that no small program imports JAX. They run in one process, and each prints its name and a result."""
     each = 'exec(program, {**globals(), "x": mx.array(x)})'
     printed = run(f"{WATCHED}\nfor name, program in {SMALL}.items():\n    print('now', name)\n    {each}\n")
     before, *told = re.split(r"^now (.*)\n", printed, flags=re.M)
@@ -127,7 +127,7 @@ x = mx.random.normal((2000, 2000))
 mx.eval(x @ x @ x @ x @ x @ x @ x @ x)
 assert "jax" in sys.modules
 """
-"""What is compiled at once."""
+"""Programs that are compiled at once."""
 
 PLAIN = """
 import mxcompat as mx
@@ -252,7 +252,7 @@ atexit.register(last)
 
 
 def at_import(tree):
-    """The imports that are carried out when a module is."""
+    """Yield the import statements that run when a module is imported."""
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield node

@@ -1,7 +1,7 @@
-"""Subscripts, `at`, and the functions that read and write by index, against real MLX.
+"""Subscripts, `at`, and the functions that read and write by index, compared with real MLX.
 
-Cases are expressions over a few arrays: `x` (2, 3, 4) of ints, `v` (5,) of ints, `f` (3,) of floats, `z` of no axes,
-`e` (0, 3), and the indices `i`, `d` (with a duplicate) and the mask `b`.
+Cases are expressions over a few arrays: ints `x` (2, 3, 4) and `v` (5,), floats `f` (3,), the 0-d `z`, and the empty
+`e` (0, 3). The indices are `i`, `d` (with a duplicate) and the mask `b`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ARRAYS = {
 
 
 class Index:
-    """An object that Python takes for an int."""
+    """An object with `__index__`."""
 
     def __index__(self) -> int:
         return 2
@@ -50,7 +50,7 @@ def expression(code):
 
 
 def statement(code):
-    """Runs `code`, and gives every array afterwards that it may have changed."""
+    """Return a function that runs `code`, and returns every array that it may have changed."""
 
     def function(mx):
         scope = names(mx)
@@ -823,7 +823,7 @@ def test_vmap(code):
 
 
 def test_vmap_over_starts():
-    """MLX does not map over the starts of `slice` and `slice_update`."""
+    """Test `vmap` over the starts of `slice` and `slice_update`, which MLX does not support."""
     mx = ours
     x = mx.array(ARRAYS["x"])
     starts = mx.array([[0], [2]])
@@ -839,12 +839,12 @@ def test_vmap_over_starts():
     "code", ["v[5]", "v[-6]", "x[i, 3]", "v.at[5].add(1)", "v.__setitem__(7, 1)", "x.__setitem__((0, 3), 1)"]
 )
 def test_ints_out_of_bounds(code):
-    """Undefined in MLX, where it reads or writes memory that is not the array's, or raises."""
+    """Test integers out of bounds. MLX accesses foreign memory, or raises."""
     assert isinstance(run(ours, expression(code)), IndexError)
 
 
 def test_arrays_out_of_bounds():
-    """Undefined in MLX; here reads give the nearest element and writes are dropped."""
+    """Assert that reads out of bounds give the nearest element, and writes are dropped. MLX leaves both undefined."""
     v, k = ours.array(ARRAYS["v"]), ours.array([7, -7, 1])
     assert v[k].tolist() == [4, 0, 1]
     assert v.at[k].add(10).tolist() == [0, 11, 2, 3, 4]
@@ -857,7 +857,7 @@ def test_arrays_out_of_bounds():
 
 
 def test_step_of_zero():
-    """Real MLX dies."""
+    """Test a step of zero, on which real MLX crashes."""
     with pytest.raises(ValueError, match="step"):
         ours.array([1, 2])[::0]
 
@@ -889,7 +889,7 @@ def test_a_write_to_the_whole_array_takes_the_dtype_of_the_value(index, value):
 
 
 def test_writes_through_a_temporary():
-    """`x[0][1] = v` writes into a copy, and `x[0] += 1` into x."""
+    """Assert that `x[0][1] = v` writes to a copy, and `x[0] += 1` to x."""
 
     def function(mx, x):
         x[0][1] = 99
@@ -951,7 +951,7 @@ ARRAY = st.sampled_from([[0, 1], [1, 0, 1], [[0], [1]], [[-1, 1]], 0, -1])
 
 @st.composite
 def indices(draw):
-    """An index, with arrays of indices as `Array(nest)`."""
+    """Draw an index, with index arrays as `Array(nest)`."""
     items = draw(st.lists(st.one_of(INT, SLICE, ARRAY.map(np.array), SLICE), min_size=1, max_size=3))
     for extra in (Ellipsis, None):
         if draw(st.booleans()):
@@ -989,7 +989,7 @@ ENTRIES = (
 
 @pytest.mark.parametrize("first", ENTRIES)
 def test_arrays_of_indices_that_do_not_fit(first):
-    """The message names the shapes of what MLX makes of the slices and the arrays."""
+    """Compare errors of mismatched index arrays, which name the shapes after MLX's slicing."""
     for rest in itertools.product(ENTRIES, ENTRIES):
         text = ", ".join((first, *rest))
         if text.count("A(") > 1 and text.count("...") < 2:
@@ -1016,7 +1016,7 @@ def test_any_write(index, shape, mode):
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 3)])
 def test_writing_where_nothing_is(shape):
-    """MLX refuses to write by arrays into an axis of size 0, and names the shape that it would have written."""
+    """Compare indexed writes to an axis of size 0: MLX refuses, and names the shape of the target."""
     items = ("A([0, 1])", "A([[0, 1]])", "1", ":", "0:2", "None")
     for index in itertools.product(items, repeat=2):
         arrays = [k for k, item in enumerate(index) if item[0] == "A"]
@@ -1064,7 +1064,7 @@ def test_places_that_do_not_fit_are_named_as_mlx_names_them(seed):
             return x
 
         wanted = run(real, write, ())
-        if "[reshape]" not in str(wanted):  # real MLX at a loss
+        if "[reshape]" not in str(wanted):  # real MLX raises an internal error
             check(write)
 
 
@@ -1128,7 +1128,7 @@ HALF_UPDATES = {
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", HALF_UPDATES)
 def test_half_precision_is_rounded_after_each_update(name, dtype):
-    """A sum that is too large for what is added stays what it is."""
+    """Assert that a sum too large for its addend keeps its value."""
     rows = np.arange(5000, dtype=np.int32) % 4 % 3
 
     def updated(mx, rows):

@@ -1,4 +1,4 @@
-"""Derivatives that pass through integers: real MLX hands tangents and cotangents through a cast, truncated."""
+"""Derivatives through integers: real MLX passes tangents and cotangents through a cast, truncated."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def evaluated(function: str, dtype: str, mx):
     ("function", "dtype"), [*itertools.product(FUNCTIONS, DTYPES), *itertools.product(FUNCTIONS[1:3], OTHERS)]
 )
 def test_forward_and_back(function: str, dtype: str) -> None:
-    """Both at once: the cotangents are of the dtype of the result."""
+    """Compare both modes, with cotangents of the result's dtype."""
 
     def both(mx):
         f = evaluated(function, dtype, mx)
@@ -85,7 +85,7 @@ WEIGHTED = {
 
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_derivatives_of_derivatives_are_truncated_as_well(name: str) -> None:
-    """In both directions, one after the other."""
+    """Compare second derivatives of both mode orders: they are truncated, too."""
 
     def derivatives(mx):
         def f(x):
@@ -118,7 +118,7 @@ def test_a_derivative_within_another_that_captures_an_integer() -> None:
 
 
 def test_values_are_those_of_the_integers() -> None:
-    """Where a float could not hold them: a hash, as procedural noise uses it."""
+    """Compare integers too large for floats: a hash, as in procedural noise."""
 
     def noise(mx, x):
         n = (x * 1000).astype(mx.int64)
@@ -133,7 +133,7 @@ def test_values_are_those_of_the_integers() -> None:
 
 
 def test_numpy_takes_derivatives_where_no_integer_is_on_the_way() -> None:
-    """A comparison, an index and a rounded number beside the way compile nothing."""
+    """Assert that a gradient through floats needs no compile, despite comparisons, indices and casts beside it."""
 
     def loss(x):
         best = mx.argmax(x)

@@ -1,4 +1,4 @@
-"""Files: what is written here real MLX reads and the reverse, and what a broken or hostile file does."""
+"""Files: each library reads the other's files, and broken or hostile files are refused."""
 
 import io
 import json
@@ -38,7 +38,7 @@ def sample(mx, dtype, shape=(2, 3)):
 
 
 def crossing(save, load, make):
-    """Write on each side, read on the other, compare."""
+    """Write on each side, read on the other, and compare."""
     for writer, reader in ((ours, real), (real, ours), (ours, ours)):
         with real.stream(real.cpu):
             save(writer, make(writer))
@@ -51,7 +51,7 @@ def crossing(save, load, make):
 
 
 def ours_of(tree):
-    """Real MLX's arrays as ours."""
+    """Return a tree of real MLX's arrays as mxcompat's."""
     if isinstance(tree, dict):
         return {k: ours_of(v) for k, v in tree.items()}
     if tree.dtype == real.bfloat16:
@@ -216,13 +216,13 @@ def test_the_format_of_a_file_object_is_told_by_its_name():
 
 
 def directory(name):
-    """The name of a directory, which this makes."""
+    """Create a directory, and return its name."""
     Path(name).mkdir(exist_ok=True)
     return name
 
 
 class OnlyReads:
-    """Neither a binary file, nor one with a name."""
+    """A file object that is neither binary nor named."""
 
     def read(self, count=-1):
         return b""
@@ -426,7 +426,7 @@ def test_an_archive_beyond_the_memory_is_refused_before_it_is_unpacked(monkeypat
 
 
 def test_many_small_arrays():
-    """They are made without a collection of Python's, which goes on afterwards."""
+    """Assert that loading many arrays pauses Python's collector, and restores it afterwards."""
     import gc
 
     ours.savez("a.npz", **{f"x{k}": ours.array([k, k + 1]) for k in range(3000)})
@@ -500,7 +500,7 @@ def test_a_hostile_safetensors_file(header, data):
 
 @pytest.mark.parametrize("length", [0, 3, 99_999_999, 100_000_000, 100_000_001, 10**12, 2**63 + 5, 2**64 - 1])
 def test_a_bad_header_length(length):
-    """Also of an incomplete download."""
+    """Test wrong header lengths, as in an incomplete download."""
     tensors(b"{}", length=length)
     check(lambda mx: mx.load("a.safetensors"))
     check(lambda mx: mx.load(io.BytesIO(Path("a.safetensors").read_bytes()), format="safetensors"))
@@ -721,7 +721,7 @@ def test_an_npy_cut_short_is_found_when_it_is_needed(cut, stream):
 
     def together(mx):
         x = loaded(mx)
-        good, bad, results = mx.abs(mx.ones(2)), x + 1, [x.shape]  # real MLX may compute it twice, in place
+        good, bad, results = mx.abs(mx.ones(2)), x + 1, [x.shape]  # real MLX may evaluate it twice, in place
         try:
             mx.eval(good, bad)
         except RuntimeError as error:
@@ -758,7 +758,7 @@ def test_a_bool_is_0_or_1_whatever_the_file_says():
 
 @pytest.mark.parametrize("data", [b"hello " * 20, b"PK\3\4" + bytes(60), b""], ids=["text", "zip", "empty"])
 def test_what_a_file_object_without_a_header_is_called(data, tmp_path):
-    """A path is named, a file object is not, even if it has a name."""
+    """Assert that errors name a path, but not a file object, even if it has a name."""
     path = tmp_path / "x.npy"
     path.write_bytes(data)
     check(lambda mx: mx.load(io.BytesIO(data), format="npy"))
@@ -772,7 +772,7 @@ def test_gguf_metadata_that_are_none(tmp_path):
 
 
 def written(folder, mx, save):
-    """What files a function leaves in a folder, byte by byte."""
+    """Return the files that a function writes into a folder, as bytes."""
     folder = folder / ("real" if mx is real else "ours")
     folder.mkdir()
     save(mx, folder)

@@ -1,4 +1,4 @@
-"""Outputs that are looked at late, or never, do not keep the others of their node: a loss does not keep gradients."""
+"""Outputs that are read late or never do not retain the other outputs of their node, as a loss its gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEIGHT = 256 * 256 * 4
 
 
 def eager(mx: Any, lib: Any) -> Any:
-    """A step of training; its loss is pending."""
+    """Return a training step whose loss is not evaluated."""
     model, optimizer = lib.nn.Linear(256, 256, bias=False), lib.optim.SGD(0.1)
     gradient = lib.nn.value_and_grad(model, lambda x: (model(x) ** 2).mean())
 
@@ -62,7 +62,7 @@ def products(mx: Any, lib: Any) -> Any:
 
 
 def grown(mx: Any, lib: Any, make: Any, look: Any) -> tuple[int, list[tuple[int, ...]]]:
-    """By how many weights the memory in use grows over ten steps whose losses are kept."""
+    """Return the growth of memory, in weights, over ten steps whose losses are kept."""
     step, x = make(mx, lib), mx.ones((4, 256)) * 0.01
     losses = [step(x) for _ in range(3)]
     background.settle()
@@ -78,7 +78,7 @@ def grown(mx: Any, lib: Any, make: Any, look: Any) -> tuple[int, list[tuple[int,
 @pytest.mark.parametrize("make", [eager, compiled, products])
 @pytest.mark.parametrize("look", [lambda loss: None, lambda loss: loss.item()], ids=["pending", "looked at"])
 def test_losses_that_are_kept(make: Any, look: Any) -> None:
-    """In MLX a pending loss may keep what it is made of, too."""
+    """Assert that kept losses retain no memory. In MLX a pending loss may retain its operands."""
     (in_mlx, want), (kept, got) = [grown(mx, lib, make, look) for mx, lib in ((real, REAL), (ours, OURS))]
     assert got == want
     assert kept == 0 <= in_mlx
@@ -101,8 +101,8 @@ def test_values_that_come_with_the_others() -> None:
 
 @pytest.mark.parametrize("layer", ["Linear", "GRU", "MultiHeadAttention", "Transformer"])
 def test_a_module_made_and_dropped_leaves_memory_where_it_was(layer: str) -> None:
-    """The keys that it drew are gone with it."""
-    gc.collect()  # what tests before have left
+    """Assert that a dropped module frees its memory, with the random keys that it drew."""
+    gc.collect()  # garbage of earlier tests
     ours.eval(ours.random.uniform(), *ours.random.state)
     before = ours.get_active_memory()
     sizes = {"MultiHeadAttention": (8, 2), "Transformer": (8, 2, 1, 1)}.get(layer, (8, 8))
@@ -114,7 +114,7 @@ def test_a_module_made_and_dropped_leaves_memory_where_it_was(layer: str) -> Non
 
 
 def test_draws_one_by_one_and_together() -> None:
-    """Keys are the same whichever numbers are looked at, or dropped, and when."""
+    """Assert that random keys do not depend on which numbers are evaluated or dropped, and when."""
 
     def program(mx: Any) -> Any:
         mx.random.seed(3)
@@ -137,7 +137,8 @@ def test_draws_one_by_one_and_together() -> None:
 @pytest.mark.parametrize("mode", ["reproducible", "host_disabled"])
 @pytest.mark.parametrize("op", ["subtract", "matmul", "outer", "divide", "power"])
 def test_an_op_that_reads_one_late_has_its_operands_in_order(op: str, mode: str) -> None:
-    """And so have those that its executable is called for afterwards."""
+    """Assert that operands keep their order if one is resolved late, at the first call and at later calls of the
+    executable."""
     import mxcompat.core as mx
     from mxcompat import ext
 
@@ -150,7 +151,7 @@ def test_an_op_that_reads_one_late_has_its_operands_in_order(op: str, mode: str)
     expected, turned = getattr(np, op)(a, b), getattr(np, op)(b, a)
     with ext.reproducible() if mode == "reproducible" else ext.debug.host_disabled():
         for _ in range(3):
-            value, gradient = mx.value_and_grad(lambda x: (x * x).sum() / 2)(p)  # which is p
+            value, gradient = mx.value_and_grad(lambda x: (x * x).sum() / 2)(p)  # the gradient equals p
             result = function(gradient, q)
             del gradient
             mx.eval(value)

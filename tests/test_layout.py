@@ -1,4 +1,4 @@
-"""Arrays whose elements do not lie one after the other: what NumPy sees of them, whichever way they are copied."""
+"""Arrays with non-contiguous elements: NumPy's view of them, for every way to copy."""
 
 import itertools
 

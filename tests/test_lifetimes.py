@@ -1,5 +1,7 @@
-"""Random programs of views, elementwise ops and writes, of which arrays are dropped at any time, beside NumPy: memory
-is taken only from what nobody can reach, and nothing will read."""
+"""Random programs of views, elementwise ops and writes, which drop arrays at any time, compared with NumPy.
+
+Memory may only be reused if it is unreachable and has no pending reader.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ Pair = tuple[mx.array, np.ndarray]
 
 
 def made(r: random.Random, path: Path) -> Pair:
-    """An array, in one of the ways in which its memory comes about."""
+    """Return an array, created in one of several ways."""
     values = np.random.default_rng(r.randrange(1 << 30)).uniform(0.5, 2, r.choice(SHAPES)).astype(np.float32)
     kind = r.randrange(6)
     if kind == 0:
@@ -47,7 +49,7 @@ def made(r: random.Random, path: Path) -> Pair:
 
 
 def extended(r: random.Random, pairs: list[Pair]) -> None:
-    """Add an array made of these, or drop one."""
+    """Add an array computed from these, or drop one."""
     x, v = r.choice(pairs)
     kind = r.random()
     if len(v) < 4:
@@ -89,7 +91,7 @@ def run(seed: int, path: Path) -> None:
 
 @pytest.mark.parametrize("seeds", [range(2000), pytest.param(range(2000, 20_000), marks=pytest.mark.exhaustive)])
 def test_what_is_read_later_is_not_written_over(seeds: range, monkeypatch, tmp_path) -> None:
-    """As if all arrays were large, and every second program heavy."""
+    """Treat all arrays as large, and every second program as heavy."""
     monkeypatch.setattr(policy, "DONATED_BYTES", 1)
     monkeypatch.setattr(policy, "REUSED_BYTES", 0)
     for seed in seeds:
@@ -118,7 +120,7 @@ PARTS = {
 @pytest.mark.parametrize("made", MADE)
 @pytest.mark.parametrize("part", PARTS)
 def test_the_whole_is_read_after_a_part(made: str, part: str, monkeypatch) -> None:
-    """A part of it is read first, which is a view of the same memory, then other parts and the whole."""
+    """Compare reads of other parts and of the whole, after a part was read as a view of the same memory."""
     monkeypatch.setattr(policy, "DONATED_BYTES", 1)
     values = np.random.default_rng(0).normal(size=(100, 300)).astype(np.float32)
     for other in PARTS.values():

@@ -1,4 +1,4 @@
-"""`mx.linalg`: values, dtypes and errors against real MLX; derivatives, which it mostly lacks, against differences."""
+"""`mx.linalg`: values, dtypes and errors, compared with real MLX; derivatives, with finite differences."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ POSITIVE = (BATCH @ BATCH.swapaxes(-1, -2) + np.eye(3)).astype("f")
 COMPLEX = (SQUARE + 1j * RNG.randn(3, 3)).astype("F")
 CUBE = RNG.randn(2, 3, 4).astype("f")
 LOOSE = 5e-4
-"""For results that a matrix of a condition number of about 30 magnifies the rounding of."""
+"""Tolerance for results that amplify rounding errors, at condition numbers of about 30."""
 
 NAMES = (
     "cholesky", "cholesky_inv", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lu", "lu_factor", "norm",
@@ -26,7 +26,7 @@ INFINITY = float("inf")
 
 
 def call(mx, name, a):
-    """The function on one matrix argument, twice where it takes two."""
+    """Call the function on one matrix, passed twice if it takes two."""
     return getattr(mx.linalg, name)(a, *([a] if name in ("cross", "solve", "solve_triangular") else []), stream=mx.cpu)
 
 
@@ -126,7 +126,7 @@ def test_eig():
     check(lambda mx, a: mx.linalg.eig(a, stream=mx.cpu), SQUARE)
     check(lambda mx, a: mx.linalg.eigvals(a, stream=mx.cpu), COMPLEX)
     triangular = np.array([[1, 2, 0], [0, 3, 1], [0, 0, -4]], np.float32)
-    check(lambda mx, a: str(mx.linalg.eig(a, stream=mx.cpu)), triangular)  # where zeros are, which of them
+    check(lambda mx, a: str(mx.linalg.eig(a, stream=mx.cpu)), triangular)  # also compares the order of zeros
     w, v = ours.linalg.eig(ours.array(COMPLEX))
     np.testing.assert_allclose(COMPLEX @ np.array(v), np.array(v) * np.array(w), atol=1e-5)
 
@@ -153,7 +153,7 @@ def test_systems(name, left, right):
 def test_systems_broadcast():
     check(lambda mx, a, b: mx.linalg.solve_triangular(a, b, stream=mx.cpu), POSITIVE, SQUARE, tol=LOOSE)
     check(lambda mx, a, b: mx.linalg.solve_triangular(a, b, upper=True, stream=mx.cpu), POSITIVE, SQUARE[0], tol=LOOSE)
-    got = ours.linalg.solve(ours.array(POSITIVE), ours.array(SQUARE))  # which real MLX cannot
+    got = ours.linalg.solve(ours.array(POSITIVE), ours.array(SQUARE))  # real MLX cannot broadcast these
     np.testing.assert_allclose(POSITIVE @ np.array(got), np.broadcast_to(SQUARE, (2, 3, 3)), atol=1e-4)
     with pytest.raises(ValueError, match=r"\[broadcast_shapes\] Shapes \(2\) and \(5\)"):
         ours.linalg.solve(ours.array(POSITIVE), ours.ones((5, 3, 1)))
@@ -186,7 +186,7 @@ def test_cross(left, right, axis):
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
 def test_cross_of_different_ranks(axis):
-    """An axis that is counted from the front is not the same one in both; that of size 2 is filled up at the end."""
+    """Compare cross products of different ranks: a positive axis differs between operands, and size 2 is padded."""
     shapes = ((3,), (2,), (2, 3), (3, 2), (3, 3), (2, 2), (2, 3, 2), (1, 3), (3, 1), (2, 3, 3), (3, 2, 3), (0, 3), ())
     for left in shapes:
         for right in shapes:
@@ -209,7 +209,7 @@ def test_lu_reads_as_documented():
 @pytest.mark.parametrize("in_numpy", [True, False])
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4, 3), (3, 5)], ids=str)
 def test_lu_of_what_is_not_finite(monkeypatch, shape, in_numpy):
-    """MLX's LAPACK takes a NaN for the largest number of a column if it is the first, and for none anywhere else."""
+    """Compare LU with NaN. MLX's LAPACK takes it for a column's largest number only in the first place."""
     monkeypatch.setattr(policy, "HOST", in_numpy)
     random = np.random.RandomState(0)
     for bad in (np.nan, np.inf, -np.inf):
@@ -224,7 +224,8 @@ def test_singular_matrices():
     check(lambda mx: mx.linalg.pinv(mx.ones((2, 2)), stream=mx.cpu))
     check(lambda mx: mx.linalg.pinv(mx.zeros((2, 2)), stream=mx.cpu))
     check(lambda mx: mx.linalg.pinv(mx.diag(mx.array([1.0, 2e-6])), stream=mx.cpu))
-    check(lambda mx: mx.linalg.pinv(mx.diag(mx.array([1.0, 1e-5])), stream=mx.cpu), tol=1e-2)  # of values of 1e5
+    # tolerance for values of 1e5
+    check(lambda mx: mx.linalg.pinv(mx.diag(mx.array([1.0, 1e-5])), stream=mx.cpu), tol=1e-2)
     check(lambda mx: mx.linalg.det(mx.ones((2, 2)), stream=mx.cpu))
     check(lambda mx: mx.linalg.slogdet(mx.zeros((4, 4)), stream=mx.cpu))
     check(lambda mx: mx.linalg.slogdet(mx.array([[0, 1.0], [1, 0]]), stream=mx.cpu))
@@ -233,7 +234,7 @@ def test_singular_matrices():
 @pytest.mark.parametrize("in_numpy", [True, False])
 @pytest.mark.parametrize("place", [(0, 0), (1, 1), (2, 0), (0, 2)])
 def test_a_nan_is_not_lost(monkeypatch, place, in_numpy):
-    """OpenBLAS divides by no pivot that is one: what it left looked like a solution."""
+    """Assert that NaN persists. OpenBLAS does not divide by a NaN pivot, and its output looked like a solution."""
     monkeypatch.setattr(policy, "HOST", in_numpy)
     a, b = BATCH.copy(), BATCH[0, :, :2]
     a[0][place] = np.nan
@@ -255,7 +256,7 @@ def test_gradients_that_real_mlx_has():
 
 
 def weighted(mx, out):
-    """A number that depends on every entry of a result, smoothly."""
+    """Return a number that depends on every entry of a result, smoothly."""
     total = mx.array(0.0, dtype=mx.float64)
     for k, x in enumerate(out if isinstance(out, tuple) else (out,)):
         if x.dtype == mx.uint32:
@@ -294,7 +295,7 @@ def test_derivatives(case):
 
     def function(x):
         out = SMOOTH[case](mx.linalg, x)
-        if full:  # the vectors beyond the rank are any basis: what they span is what has a derivative
+        if full:  # vectors beyond the rank are an arbitrary basis; only their span has a derivative
             u, s, vt = out
             wide, k = (vt.T, u) if vt.shape[0] > u.shape[0] else (u, vt.T)
             out = (s, k, wide[:, :2], wide[:, 2:] @ wide[:, 2:].T)
@@ -311,7 +312,7 @@ def test_derivatives(case):
 
 @pytest.mark.parametrize("name", ["eig", "eigvals"])
 def test_derivatives_of_eigenvalues(name):
-    """In single precision, which is all they are given in; the step and the tolerance are accordingly large."""
+    """Compare derivatives of eigenvalues in single precision, with a large step and tolerance."""
     mx = ours
     a = np.array([[1.0, 2.0, 0.1], [-1.5, 0.5, 0.3], [0.4, -0.2, 3.0]])
     direction = RNG.randn(3, 3)
@@ -353,7 +354,7 @@ def test_derivatives_of_complex_and_symmetric(name):
 
 
 def test_equal_eigenvalues_have_a_gradient():
-    """Of a function that does not tell them apart."""
+    """Assert a finite gradient at equal eigenvalues, for a function that does not distinguish them."""
     mx = ours
 
     def root(a):
@@ -390,7 +391,7 @@ def test_the_tangent_of_a_norm_is_that_of_the_first_of_equal_ones(order: float) 
 
 
 def counted(threads):
-    """A function of an array that notes how many threads BLAS has when it is computed."""
+    """Return a function of an array that notes how many threads BLAS has when it is computed."""
     from threadpoolctl import threadpool_info
 
     def note(a):
@@ -402,7 +403,7 @@ def counted(threads):
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_factorizations_have_one_thread(nested):
-    """Those of XLA, whose threads wait for each other on a busy machine, and nothing else."""
+    """Assert that factorizations run in one thread: XLA's threads wait for each other on a busy machine."""
     from threadpoolctl import threadpool_limits
 
     threads = []

@@ -1,4 +1,4 @@
-"""What linear algebra refuses once it sees the values: MLX's errors, whatever computes it."""
+"""Errors of linear algebra that depend on values: both tiers raise MLX's."""
 
 import pickle
 import subprocess
@@ -20,7 +20,7 @@ LU = r"\[Inverse::eval_cpu\] LU factorization failed with error code 2"
 
 @cache
 def real(path):
-    """What real MLX makes of each case."""
+    """Return real MLX's outcome of each case."""
     subprocess.run([sys.executable, "-m", "tests.failing_worker", path], check=True)
     return pickle.loads(path.read_bytes())
 
@@ -43,7 +43,8 @@ def test_as_real_mlx(case, wanted):
 
 
 def test_the_cases_are_both(wanted):
-    """What singular matrices of integers are is a matter of rounding, so this is said of some alone."""
+    """Assert that the cases include errors and results. Singular integer matrices depend on rounding, so only some
+    are named."""
     refused = {case for case, found in wanted.items() if isinstance(found, tuple)}
     assert {"inv: one to nine f", "solve: one to nine f", "tri_inv: zeros d", "vmap", "svd: (2, 2) F"} <= refused
     assert not refused & {"beside", "beside, in a state", "beside a gradient", "inv: nearly singular f", "inv: NaN"}
@@ -52,7 +53,7 @@ def test_the_cases_are_both(wanted):
 
 @pytest.mark.usefixtures("tier")
 def test_derivatives():
-    """Real MLX has none of these functions."""
+    """Test derivatives, which real MLX lacks for these functions."""
     for name, call in {**CALLS, "svd": SPECTRAL["singular values"]}.items():
         a = np.array([[NAN, 1], [1, 1]], "f") if name == "svd" else np.zeros((2, 2), "f")
         for derivative in (
@@ -90,7 +91,7 @@ def _(primals, cotangent, output):
 @pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("name", BODIES)
 def test_bodies(name):
-    """Of loops and branches, and of functions with rules of their own."""
+    """Assert that failures within loops, branches and functions with custom rules are reported."""
     ours.eval(BODIES[name](ours.array(REGULAR)))
     with pytest.raises(RuntimeError, match="LU factorization failed with error code"):
         ours.eval(BODIES[name](ours.array(ONES)))
@@ -123,7 +124,7 @@ def test_what_was_to_be_written_over_is_kept():
     with pytest.raises(RuntimeError, match=LU):
         ours.eval(x)
     with pytest.raises(RuntimeError, match=LU):
-        x.tolist()  # whose old value is still there to be computed from
+        x.tolist()  # its old value is still available
     y = ours.ones((256, 256)) * 3
     ours.eval(y)
     y[:2, :2] = ours.linalg.inv(y[:2, :2] * ours.eye(2))
@@ -201,7 +202,7 @@ def test_exported(tmp_path):
 
 
 def test_in_jax_it_is_infinite():
-    """Under `jax.jit` nothing can be raised."""
+    """Assert infinite results under `jax.jit`, where no error can be raised."""
 
     @jax.jit
     def inverse(a):

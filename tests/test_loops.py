@@ -1,4 +1,4 @@
-"""Loops over arrays: which programs have theirs divided among XLA's threads."""
+"""Loops over arrays: the programs whose loops are divided among XLA's threads."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_what_is_divided_is_slept_for(plans):
         mx.eval(x)
         for _ in range(2):
             mx.eval(mx.sin(x))
-        plans[-1].executable.seconds = 0.0  # whatever it took here, among others
+        plans[-1].executable.seconds = 0.0  # discard the measured time
         return plans[-1].executable
 
     assert executable(1 << 14).is_looked_for

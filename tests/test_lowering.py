@@ -1,7 +1,7 @@
-"""What can be known of GPUs and TPUs without one.
+"""Tests of GPU and TPU support without such a device.
 
-Every op, under every transform, and the programs of the benchmarks lower for CUDA and TPU; and what the library does
-differently on an accelerator is done here on the CPU, and gives the same numbers.
+Every op, under every transform, and the programs of the benchmarks lower for CUDA and TPU. The library's choices for
+an accelerator run on the CPU, and give the same numbers.
 """
 
 import math
@@ -28,11 +28,11 @@ NEVER_LOWERED = {
     "random_rows": "what NumPy makes of draws over an axis of keys",
     **dict.fromkeys(("all_gather", "all_max", "all_min", "all_sum", "sum_scatter"), "a program of its own in a group"),
 }
-"""Ops that none of these programs has, and why."""
+"""Ops that none of these programs contain, with the reasons."""
 
 
 def _expert(x, mode, function):
-    """A product with one expert's packed weights."""
+    """Return the product with one expert's packed weights."""
     weights = [part[None] for part in mx.quantize(x[:2048].reshape(32, 64), mode=mode)]
     return function(x[:256].reshape(4, 1, 64), *weights, rhs_indices=mx.array([0] * 4), mode=mode)
 
@@ -45,7 +45,7 @@ BESIDES = {
     "gather_qmm": lambda x: _expert(x, "mxfp4", mx.gather_qmm),
     "gather_qqmm": lambda x: _expert(x, "mxfp4", mx.gather_qqmm),
 }
-"""Programs for ops that no line of the sweep has in these dtypes."""
+"""Programs for ops that the sweep lacks in these dtypes."""
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +55,14 @@ def accelerator():
 
 
 def cells(wanted):
-    """Those of the sweep that transforms make sense for."""
+    """Return the sweep's cells for which transforms make sense."""
     left_out = ("xla", "special", "compile")
     return [c for c in worker.all_cells() if c.way not in left_out and wanted(c)]
 
 
 def lowered(found):
-    """The ops of the programs of these cells, which all lower; what raises before that, as it should, is left out."""
+    """Return the ops in the programs of these cells, after asserting that all lower. Cells that must raise are
+    skipped."""
     seen, failed, count = set(), [], 0
     for cell in found:
         case = worker._CASES[cell.case]
@@ -70,14 +71,14 @@ def lowered(found):
             arrays = ways.prepared(mx, ways._values(case, cell.dtype, cell.way), given)
             mx.random.seed(7)
             out = ways._transformed(mx, case, cell.dtype, cell.way, arrays)
-        except Exception:  # of any type: some cases are for errors
+        except Exception:  # any type, because some cases test errors
             continue
         what = program_of(out)
         if what is None:
             continue
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of casts that lose, say
+                warnings.simplefilter("ignore")  # for lossy casts for example
                 lower(*what)
         except Exception as error:
             failed.append(f"{case.expression} [{cell.dtype}, {cell.way}]: {type(error).__name__}: {error}")
@@ -95,7 +96,7 @@ def test_a_sample_lowers():
 
 
 def besides(name):
-    """The ops of one of the other programs, which lowers."""
+    """Return the ops of one of the other programs, after lowering it."""
     program, scalars = program_of(BESIDES[name](mx.array(large(4096))))
     lower(program, scalars)
     return {op.name for op in ops_of(program)}
@@ -125,7 +126,7 @@ STEPS = {
     "nn MLP, AdamW: train step", "nn conv net, AdamW: train step", "vmap of an add, 4096x100 + 100x4096",
     "4-bit matmul, 1x512 by 512x2048",
 }  # fmt: skip
-"""The workloads whose programs are lowered unless all are."""
+"""Workloads to lower by default; the others run on request."""
 
 
 @pytest.mark.usefixtures("accelerator")
@@ -138,7 +139,7 @@ def test_the_programs_of_the_benchmarks_lower(workload, plans):
     for _ in range(2):
         step()
     programs = {plan.program: plan.scalars for plan in plans if hasattr(plan, "program")}
-    if not workload.name.startswith("build"):  # one add, which is not evaluated, or never leaves NumPy
+    if not workload.name.startswith("build"):  # single adds stay unevaluated, or in NumPy
         assert programs
     for program, scalars in programs.items():
         lower(program, scalars)
@@ -146,7 +147,7 @@ def test_the_programs_of_the_benchmarks_lower(workload, plans):
 
 @pytest.mark.parametrize("name", ["eig", "eigvals"])
 def test_eigenvalues_where_xla_has_none(name):
-    """On a TPU, LAPACK computes them on the host: here, by the same callback."""
+    """Compare eigenvalues that LAPACK computes on the host for a TPU, through the same callback."""
     a = large(3, 4, 4)
     function = getattr(mx.linalg, name)
     found = function(mx.array(a))
@@ -166,7 +167,8 @@ def large(*shape, seed=0):
 
 
 def evaluated(x):
-    """XLA's sums of what is repeated differ from run to run where its options are a GPU's: see `run.compile`."""
+    """Evaluate and return x. XLA's sums of repeated values vary from run to run with a GPU's options: see
+    `run.compile`."""
     mx.eval(x)
     return x
 
@@ -205,7 +207,7 @@ CHOICES = {
 
 
 def _eigen(a):
-    """The sizes of the eigenvalues, and how far the vectors are from being theirs: their phases may differ."""
+    """Return the absolute eigenvalues, and the residual of the vectors, as phases may differ."""
     w, v = mx.linalg.eig(a)
     return mx.concatenate([mx.sort(mx.abs(w)), mx.abs(a @ v - v * w).reshape(-1)])
 
@@ -223,7 +225,7 @@ def test_an_accelerators_choices_give_the_same_numbers():
 
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_the_first_nan_is_found_in_whatever_order_elements_are_compared(axis, monkeypatch):
-    """A GPU's, which finds any of several NaNs, is played by a search that finds the last one."""
+    """Assert that the first NaN is found if a search finds any of them, as on a GPU; a reversed search imitates it."""
     x = np.array([[1, math.nan, 7, math.nan], [3, 2, math.nan, 1], [0, 4, 9, math.nan]], np.float32)
 
     def last(search, first=jnp.argmax):
@@ -242,7 +244,7 @@ def test_the_first_nan_is_found_in_whatever_order_elements_are_compared(axis, mo
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
 def test_truth_is_not_told_by_bits_on_a_gpu(dtype):
-    """XLA takes the wrong ones of complex numbers there."""
+    """Assert that truth values do not use bits on a GPU, where XLA takes the wrong ones of complex numbers."""
     for backend, told in (("gpu", False), ("tpu", True)):
         with as_on_an_accelerator(backend):
             text = jax.jit(lambda x: casting.truth(x)).lower(jax.ShapeDtypeStruct((4,), dtype)).as_text()
@@ -261,19 +263,19 @@ def trained(steps=10):
         optimizer.update(model, grads)
         mx.eval(loss, model.parameters(), optimizer.state)
         losses.append(loss.item())
-        mx.ext.debug.compiles()  # waits for what is compiled in the background
+        mx.ext.debug.compiles()  # waits for background compiles
     return losses
 
 
 def test_training_as_on_an_accelerator():
-    """Weights and moments are written over."""
+    """Assert that training donates weights and moments."""
     want, written = trained(), []
 
     def observe(event, plan, reason):
         if event == "plan" and type(plan) is Call:
-            written.append(len(plan.executable.donated))  # plans hold nodes, which would keep buffers alive
+            written.append(len(plan.executable.donated))  # plans hold nodes, which would retain buffers
 
-    with as_on_an_accelerator(), mx.ext.debug.host_disabled():  # with all data there, as on a GPU in the end
+    with as_on_an_accelerator(), mx.ext.debug.host_disabled():  # with all data on the device, as on a GPU
         events.observers.append(observe)
         try:
             np.testing.assert_allclose(trained(), want, 1e-4)

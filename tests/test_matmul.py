@@ -18,7 +18,7 @@ T = rng.standard_normal((4, 2, 3)).astype(np.float32)
 
 
 def lines(text: str) -> list[str]:
-    """The expressions in a text, one per line."""
+    """Return the expressions in a text, one per line."""
     return [line.strip() for line in text.strip().splitlines()]
 
 
@@ -435,7 +435,7 @@ def test_not_arrays(line: str) -> None:
 
 
 def test_einsum_path_is_that_of_mlx() -> None:
-    """Random equations: the same order, and the same account of its cost."""
+    """Compare the contraction order and the cost report for random equations."""
     draw = random.Random(1)
     for _ in range(100):
         letters = "abcdefg"[: draw.randint(2, 7)]
@@ -450,7 +450,7 @@ def test_einsum_path_is_that_of_mlx() -> None:
 
 
 def test_many_products_with_few_matrices() -> None:
-    """Beyond twice as many products as matrices the rows are grouped; values, derivatives and vmap stay the same."""
+    """Compare values, derivatives and `vmap`: rows are grouped if products exceed twice the matrices."""
     x = ours.array(rng.standard_normal((40, 2, 3)).astype(np.float32))
     w = ours.array(rng.standard_normal((3, 3, 4)).astype(np.float32))
     n = ours.array(rng.integers(0, 3, 40).astype(np.int32))

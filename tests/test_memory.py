@@ -1,4 +1,5 @@
-"""Memory: what is in use, and was at most, beside real MLX. Both count the bytes of buffers without rounding."""
+"""Memory counters: active and peak bytes, compared with real MLX. Both libraries count buffer bytes without
+rounding."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ from tests.oracle import ours, real
 
 
 class Meter:
-    """The bytes in use more than at the start, each time it is asked."""
+    """A meter that records the growth of active memory since its creation, at each call."""
 
     def __init__(self, mx: Any) -> None:
         self._mx = mx
         mx.synchronize()
-        mx.clear_cache()  # real MLX takes a buffer of that which is a little larger
+        mx.clear_cache()  # the next allocation of real MLX could reuse a cached buffer that is slightly larger
         mx.reset_peak_memory()
         self._start = mx.get_active_memory()
         self.seen: list[int] = []
@@ -39,9 +40,9 @@ class Meter:
 
 
 def both(program: Callable[[Any, Any, Meter], None]) -> list[int]:
-    """What a program sees, the same on both sides."""
+    """Return the byte counts that a program notes, after asserting that both libraries agree."""
     seen = []
-    gc.collect()  # of what other tests have left
+    gc.collect()  # garbage of earlier tests
     for mx, lib in ((real, REAL), (ours, OURS)):
         meter = Meter(mx)
         program(mx, lib, meter)
@@ -129,20 +130,20 @@ def test_a_model_that_is_made_and_dropped() -> None:
         model = lib.nn.Sequential(lib.nn.LayerNorm(100), lib.nn.ReLU(), lib.nn.RMSNorm(100))
         mx.eval(model.parameters())
         meter.note()
-        out = model(mx.array(np.ones((5, 100), np.float32)))  # which is gone by then
+        out = model(mx.array(np.ones((5, 100), np.float32)))  # the model's array is freed by then
         mx.eval(out)
         meter.note()
         del model, out
         meter.note()
 
-    program(real, REAL, Meter(real))  # which keeps a constant from its first call on
+    program(real, REAL, Meter(real))  # real MLX creates and keeps a constant at the first call
     assert both(program) == [1200, 3200, 0]
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Lion", "Adafactor"])
 def test_training_leaves_nothing_behind(name: str) -> None:
-    """Without a garbage collection: nothing of a step is part of a cycle."""
-    gc.collect()  # of what other tests have left
+    """Assert that training frees its memory without a garbage collection: no array of a step is part of a cycle."""
+    gc.collect()  # garbage of earlier tests
     forget_random_numbers()
     meter = Meter(ours)
     x = ours.array(np.ones((4, 100), np.float32))
@@ -162,7 +163,7 @@ def test_training_leaves_nothing_behind(name: str) -> None:
 
 
 def _given_back(mx: Any, kind: str, rule: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A step with a function whose rule hands on what it was given."""
+    """Return a training step with a custom function whose rule returns one of its arguments unchanged."""
     f = mx.custom_function(lambda x: mx.round(x))
     getattr(f, kind)(rule)
     step = {
@@ -174,7 +175,7 @@ def _given_back(mx: Any, kind: str, rule: Callable[..., Any]) -> Callable[[Any],
 
 
 def _made_each_time(mx: Any) -> Callable[[Any], Any]:
-    """A step that makes a function whose rules close over the data of that step."""
+    """Return a step that creates a custom function at each call; its rules close over the data of that call."""
 
     def step(x: Any) -> Any:
         f = mx.custom_function(lambda y: y * 2)
@@ -200,7 +201,7 @@ OF_RULES: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("name", OF_RULES)
 def test_rules_leave_nothing_behind(name: str) -> None:
-    gc.collect()  # of what other tests have left
+    gc.collect()  # garbage of earlier tests
     step = OF_RULES[name](ours)
     meter = Meter(ours)
     for k in range(12):
@@ -251,7 +252,7 @@ WRONG_READS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("name", WRONG_READS)
 def test_a_failed_evaluation_is_no_cycle(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocation, "_available", lambda: 1 << 28)  # whatever the machine has
+    monkeypatch.setattr(allocation, "_available", lambda: 1 << 28)  # independent of the machine's memory
     gc.collect()
     gc.disable()
     try:
@@ -288,7 +289,8 @@ for name in ("cache", "wired", "memory"):
 
 @pytest.fixture(scope="module", autouse=True)
 def _is_left_alone() -> None:
-    """What is there before these tests: their own searches, of which there are many, would go through it."""
+    """Freeze the objects that exist before these tests. The tests collect garbage often, and each collection would
+    visit them."""
     gc.collect()
     gc.freeze()
 
@@ -319,7 +321,8 @@ WALKS: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("walk", WALKS.values(), ids=WALKS.keys())
 def test_a_walk_leaves_no_cycle(walk: Callable[[Any, Any], Any]) -> None:
-    """What it has seen would stay alive until Python looks for cycles: the parameters of a step ago, say."""
+    """Assert that a walk leaves no cycle. A cycle would keep its arrays alive, old parameters for example, until the
+    next collection."""
     model = OURS.nn.Sequential(OURS.nn.Linear(4, 4), OURS.nn.MultiHeadAttention(4, 2))
     x = ours.array(np.ones((4, 4), np.float32))
     for _ in range(3):
@@ -335,7 +338,7 @@ def test_a_walk_leaves_no_cycle(walk: Callable[[Any, Any], Any]) -> None:
 
 
 def forget_random_numbers() -> None:
-    """Bring the state of the generator, which counts too, to where it was."""
+    """Reset the random generator's state, whose arrays count as active memory."""
     ours.random.seed(7)
     ours.eval(ours.random.uniform(), *ours.random.state)
 
@@ -386,7 +389,7 @@ def test_a_buffer_that_is_written_over_counts_once() -> None:
 
 
 def ours_alone(compiled: bool) -> Any:
-    """Compile everything, or leave it to NumPy."""
+    """Return a context in which every program is compiled, or one that changes nothing."""
     from contextlib import nullcontext
 
     from mxcompat.ext.debug import host_disabled
@@ -407,7 +410,7 @@ def _in_chunks(mx: Any, e: Any, c: Any) -> Any:
 
 
 def _peak_of(mx: Any, function: Callable[..., Any], *arrays: np.ndarray) -> int:
-    """The bytes that a computation takes at most, besides its arguments. Afterwards there is what there was before."""
+    """Return the peak bytes of a computation, without its arguments. Assert that memory afterwards is as before."""
     given = [mx.array(a) for a in arrays]
     mx.eval(given)
     meter = Meter(mx)
@@ -483,8 +486,10 @@ def test_a_result_takes_the_place_of_an_operand(function: Callable[..., Any]) ->
 
 
 BACK = {_chain: 3, _from_one: 3, _gelu: 7, _chosen: 3, _weighed: 3, _normalized: 2}
-"""How many arrays of the argument's size a gradient takes. MLX takes 2, 1, 6, 3.5, 4 and 6; keeping all results, it is
-5, 4, 10, 5, 4 and 3."""
+"""Peak memory of a gradient, in arrays of the argument's size.
+
+(MLX: 2, 1, 6, 3.5, 4 and 6; if every intermediate result is kept: 5, 4, 10, 5, 4 and 3.)
+"""
 
 
 @pytest.mark.parametrize("function", BACK)
@@ -522,7 +527,7 @@ print(mx.get_peak_memory(), mx.get_active_memory())
 
 
 def test_before_the_first_question_what_is_large_counts() -> None:
-    """And what is small, from then on."""
+    """Assert that large arrays count before memory is first queried, and small arrays from then on."""
     root = Path(__file__).parent.parent
     out = subprocess.run([sys.executable, "-c", _LATE], capture_output=True, text=True, check=True, cwd=root).stdout
     assert [int(n) for n in out.split()] == [2 * policy.COUNTED_BYTES, policy.COUNTED_BYTES + 40]
@@ -592,12 +597,12 @@ def test_the_memory_of_what_nobody_can_reach_is_taken(step: str, is_held: bool) 
 
 
 def test_memory_that_others_see_is_not_taken() -> None:
-    """Views of NumPy's, of DLPack's, and arrays that share it."""
+    """Assert that a buffer is never reused while a NumPy array, a DLPack view or a memoryview shares it."""
     values = np.random.default_rng(0).normal(size=(256, 256)).astype(np.float32)
     for see in (
         lambda x: np.asarray(x, copy=False),
         lambda x: np.from_dlpack(x),
-        *[memoryview] * (native is not None),  # arrays have no buffers without the code in C
+        *[memoryview] * (native is not None),  # without the C extension, arrays do not support the buffer protocol
         lambda x: np.asarray(x, copy=False)[3:],
         lambda x: x[3:],
         lambda x: x.T,
@@ -616,7 +621,8 @@ def test_memory_that_others_see_is_not_taken() -> None:
 
 @pytest.mark.parametrize("kind", ["npy", "safetensors", "npz", "gguf"])
 def test_what_is_loaded_is_counted(kind: str, tmp_path: Path) -> None:
-    """Once it is read, and its memory is taken for what is computed of it alone."""
+    """Assert that a loaded array counts once it is read, and that a result computed from it alone may reuse its
+    memory."""
     path = str(tmp_path / f"x.{kind}")
     save = {"npy": real.save, "npz": lambda p, x: real.savez(p, x=x)}
     save["safetensors"] = lambda p, x: real.save_safetensors(p, {"x": x})

@@ -1,8 +1,8 @@
 """mlx-lm, the unmodified package from PyPI, gives the same numbers on mxcompat as on real MLX.
 
-Two processes run the same jobs of `mlx_lm_worker`, one on each side; the tests compare what they
-wrote down. By default a few architectures, caches, ways to generate and one LoRA training; all the others (the other
-ways to train, to quantize, to convert, and the server) with `-m exhaustive`.
+Two processes run the same jobs of `mlx_lm_worker`, one on each side; the tests compare their records. The default
+run has a few architectures, caches, ways to generate and one LoRA training. `-m exhaustive` adds the others:
+training, quantization, conversion and the server.
 """
 
 import contextlib
@@ -46,12 +46,13 @@ REST = (
 JOBS_IN_A_PROCESS = 15
 
 PATIENCE = 900
-"""Seconds that a process may take, which takes 20 by default."""
+"""Limit in seconds for a process, which takes 20 by default."""
 
 
 @cache
 def outcomes(jobs, folder):
-    """What real MLX and mxcompat make of the jobs, both at the same time; of a process that fails, what it says."""
+    """Run the jobs on real MLX and mxcompat concurrently, and return both records; a failing process is reported
+    with its log."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     running = []
     for side, run in (("real", ()), ("ours", ("-m", "mxcompat"))):

@@ -1,4 +1,4 @@
-"""``nn.Module``: walks, freezing, updates, weights, and what stays as it was after a mistake."""
+"""``nn.Module``: walks, freezing, updates, weights, and the module's state after an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.oracle import ours, real, same, to_numpy
 
 
 def make(mx, nn):
-    """A model with modules and arrays in every kind of place."""
+    """Return a model with modules and arrays in every kind of place."""
 
     class Net(nn.Module):
         def __init__(self):
@@ -35,7 +35,7 @@ def make(mx, nn):
 
 
 def shapes(tree):
-    """What a call returned, without values: modules as their descriptions, arrays as shape and dtype."""
+    """Return the result of a call without values: modules as their descriptions, arrays as shape and dtype."""
     if hasattr(tree, "shape"):
         return tuple(tree.shape), str(tree.dtype)
     if hasattr(tree, "named_modules"):
@@ -281,7 +281,7 @@ def test_qqlinear_packs_in_evaluation_and_unpacks_in_training() -> None:
 
 
 def test_value_and_grad_and_checkpoint() -> None:
-    """With the model as an argument and from outside, several outputs, keyword arguments, and batch statistics."""
+    """Compare with the model as argument and captured, several outputs, keywords, and batch statistics."""
 
     def run(mx, lib, x):
         mx.random.seed(0)
@@ -323,10 +323,10 @@ def test_failed_trace_leaves_a_module_alone() -> None:
             return str(error), model
 
     check_on(lambda mx, lib: run(mx, lib)[0])
-    assert run(ours, OURS)[1].layers[0].weight.tolist() == [[1.0, 1.0]]  # MLX leaves what the trace has put there
+    assert run(ours, OURS)[1].layers[0].weight.tolist() == [[1.0, 1.0]]  # MLX leaves the trace's placeholders
 
 
 def test_arrays_compare_by_side() -> None:
-    """The comparison used above does see a difference."""
+    """Assert that the comparison used above detects a difference."""
     with pytest.raises(AssertionError):
         same(ours.array([1.0]), real.array([2.0]))

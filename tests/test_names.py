@@ -1,6 +1,6 @@
-"""Every name and signature of real MLX's stubs, here: parameter names, order, kinds and defaults.
+"""Compare every name and signature of real MLX's stubs: parameter names, order, kinds and defaults.
 
-Where the two differ there is a reason, and the list of those is strict: an exception that is no longer one fails.
+Each difference has a reason. The list is strict: an exception that no longer differs fails.
 """
 
 import importlib
@@ -139,7 +139,7 @@ STANDARD = {
     "Any", "Callable", "Dict", "List", "Literal", "Optional", "Tuple", "Union", "defaultdict", "get_args", "reduce",
     "wraps", "zip_longest",
 }  # fmt: skip
-"""What MLX's modules import from Python's library: to be had there."""
+"""Names of Python's library that MLX's modules import and therefore export."""
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_a_star_imports(module):
 
 @pytest.mark.parametrize("module", ["core", "nn", "optimizers"])
 def test_type_hints_of_classes_resolve(module):
-    """Those of what programs derive from them, too, which libraries for settings and command lines ask for."""
+    """Resolve the type hints of classes, as configuration and command-line libraries do, and of subclasses."""
     found = importlib.import_module(f"mxcompat.{module}")
     for kind in vars(found).values():
         if isinstance(kind, type):

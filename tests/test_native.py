@@ -1,4 +1,4 @@
-"""What is written in C does what its twin in Python does, and keeps nothing alive."""
+"""The C extension behaves as its Python twins do, and keeps no object alive."""
 
 import _thread
 import gc
@@ -117,7 +117,7 @@ def some_plain(allocate):
     lambda v: v.__setitem__(1, 2**31), lambda v: v.__setitem__(1, 2**70),
 ])  # fmt: skip
 def test_a_list_that_changes_while_it_is_read(change):
-    """The collector may run anything."""
+    """Assert that a list may change while it is read, because the collector runs arbitrary code."""
     values = [1.0, 2.0, 3.0]
 
     def allocate(*args):
@@ -184,7 +184,7 @@ def test_apply_raises_what_python_raises():
 
 
 def test_the_place_of_a_function_of_the_core_that_nobody_called():
-    """A thread may start in one."""
+    """Test the recorded line if a thread starts in a function of the core."""
     x = mx.ones(2)
     mx.eval(x)
     made = queue.Queue()
@@ -287,7 +287,7 @@ def test_observers_see_every_new_node():
 def test_cycles_are_collected():
     x = mx.ones(3)
     y = x + x
-    y._node.value = [y]  # no value that there is, but a cycle through a node and an array
+    y._node.value = [y]  # an impossible value that forms a cycle through a node and an array
     dead = weakref.ref(y._node), weakref.ref(y)
     del y
     gc.collect()
@@ -369,7 +369,7 @@ def test_following_finds_what_python_finds():
         known = a * b
         mx.eval(known)
         taken = mx.linalg.qr(mx.stack([a, b]), stream=mx.cpu)
-        mx.eval(taken[0])  # which gives the other its value once it is asked for
+        mx.eval(taken[0])  # this evaluation gives the other its value
         yield (a + b) * a
         yield (a + b) * b
         yield (a + b) * (a + b)
@@ -563,7 +563,7 @@ def test_storing_gives_nodes_their_values():
         assert outer.value is values[1]
         assert outer.op is not None
         assert len(outer.inputs) == 2
-        store([inner, outer], values[:1], 8)  # as many as there are
+        store([inner, outer], values[:1], 8)  # only as many as there are nodes
         assert outer.op is not None
     with pytest.raises(TypeError):
         native.store([3], [4], 0)
@@ -595,7 +595,7 @@ class _Sequence(list):
 
 
 class _Elsewhere(list):
-    """As `mx.random.state` is: what it holds is not in the list itself."""
+    """A list whose items are not in the list object itself, as in `mx.random.state`."""
 
     def __init__(self, held):
         self.held = held
@@ -732,7 +732,7 @@ def test_handles_are_exchanged():
 
 
 class _Vanishing(list):
-    """Leaves what it is in once it is walked."""
+    """A list that empties its parent when iterated."""
 
     def __iter__(self):
         self.parent.clear()

@@ -1,4 +1,4 @@
-"""What is written in C of modules and optimizers does what its twin in Python does."""
+"""The C code for modules and optimizers behaves as its Python twins do."""
 
 import copy
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(native is None, reason="no compiler of C")
 
 
 class _Reversed(list):
-    """Is walked from its end."""
+    """A list that iterates from its end."""
 
     def __iter__(self):
         return iter(list.__getitem__(self, slice(None, None, -1)))
@@ -96,7 +96,7 @@ def test_filters_of_a_subclass_are_asked():
 
 
 def _updates():
-    """A module, and what it is updated with: whether it is simple enough for C."""
+    """Yield a module, an update for it, and True if the update is simple enough for C."""
     a = _array
     yield nn.Linear(2, 1), {"weight": a(), "bias": a()}, True
     yield nn.Linear(2, 1), {}, True
@@ -141,7 +141,7 @@ def _planned(module, new, strict):
 
 
 def _same(tree):
-    """A copy of the tree with the same arrays."""
+    """Return a copy of the tree with the same arrays."""
     if isinstance(tree, nn.Module):
         made = copy.copy(tree)
         for key, value in tree.items():
@@ -168,7 +168,7 @@ def test_a_subclass_may_assign_in_its_own_way():
 
 
 def _steps():
-    """Gradients, parameters and states."""
+    """Yield gradients, parameters and states."""
     a = [_array() for _ in range(12)]
     yield {"w": a[0]}, {"w": a[1], "x": a[2]}, {"w": {"m": a[3]}}
     states = {"l": [{}, {"w": {"v": a[4]}}], "e": {}}

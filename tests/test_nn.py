@@ -1,4 +1,4 @@
-"""Layers: the same parameters from the same seed, the same outputs, gradients, descriptions and errors as real MLX."""
+"""Layers, compared with real MLX: parameters of a seed, outputs, gradients, descriptions and errors."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ LAYERS = [
 
 @pytest.mark.parametrize(("build", "given"), LAYERS)
 def test_layer(build: str, given: str) -> None:
-    """Parameters, output, gradients, the description and the random state afterwards."""
+    """Compare parameters, output, gradients, the description and the final random state."""
 
     def run(mx, lib, x):
         mx.random.seed(3)
@@ -291,7 +291,7 @@ MISTAKES = [
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
 def test_convolutions_call_what_the_core_has(kind: str, count: int, monkeypatch) -> None:
-    """A function that was put in its place, too: programs count operations so."""
+    """Assert that layers call the core's function, even if replaced, because programs count operations so."""
 
     def run(mx, lib):
         layer = getattr(lib.nn, f"{kind}{count}d")(2, 3, 2)
@@ -347,7 +347,7 @@ EDGES = np.concatenate([np.array([0.0, -0.0, 0.5, -0.5, 1.0, -3.0, 3.0, 6.0]), n
 
 @pytest.mark.parametrize(("name", "extra"), FUNCTIONS)
 def test_activation(name: str, extra: tuple) -> None:
-    """In float32 with its gradient, and the result's dtype for the others."""
+    """Compare float32 with its gradient, and the result's dtype for others."""
 
     def run(mx, lib, x):
         f = getattr(lib.nn, name)
@@ -361,13 +361,13 @@ def test_activation(name: str, extra: tuple) -> None:
 @pytest.mark.parametrize("given", [np.ones(3, np.float32), np.array([None]), object(), 1j, [1j], 2**64, None, "text"])
 @pytest.mark.parametrize("name", sorted({name for name, _ in FUNCTIONS} - {"glu", "tanh"}))
 def test_activation_of_no_array(name: str, given: Any) -> None:
-    """They are compiled functions in MLX, and take what those do."""
+    """Compare arguments that are no arrays: in MLX activations are compiled functions."""
     check_on(lambda mx, lib: getattr(lib.nn, name)(given if type(given) is not np.ndarray else np.array(given)))
 
 
 @pytest.mark.parametrize(("name", "extra"), FUNCTIONS)
 def test_activation_of_a_subclass(name: str, extra: tuple) -> None:
-    """What is compiled in MLX sees an array, and gives one, whatever operators the class of its argument has."""
+    """Assert that a compiled activation sees and returns a plain array, despite operators of the argument's class."""
 
     def run(mx, lib, x):
         def own(self, other):
@@ -447,7 +447,7 @@ LOSSES = [
 
 @pytest.mark.parametrize(("name", "args", "kwargs"), LOSSES)
 def test_loss(name: str, args: tuple, kwargs: dict) -> None:
-    """All three reductions, and the gradient of the mean."""
+    """Compare all three reductions, and the gradient of the mean."""
 
     def run(mx, lib, *args):
         f = getattr(lib.nn.losses, name)
@@ -496,7 +496,8 @@ NUMPYS_NUMBERS = [
 @pytest.mark.parametrize("number", [np.float32(0.25), np.float64(0.25)])
 @pytest.mark.parametrize("call", NUMPYS_NUMBERS)
 def test_numbers_of_numpy_do_not_turn_arrays_into_numpys(call, number) -> None:
-    """As `number * x` does. (Under `grad` real MLX loses what goes through such a product.)"""
+    """Assert that NumPy scalars keep the result an mx.array, as in `number * x`. (Real MLX's `grad` loses such
+    products.)"""
     check_on(lambda mx, lib, x: call(lib.nn, x, number), A)
 
 
@@ -554,7 +555,7 @@ def test_initializer(call) -> None:
 
 
 def test_namespace() -> None:
-    """Every public name of real MLX's packages is here, and the layers take the same arguments."""
+    """Assert that every public name of real MLX's packages exists, with the same arguments for layers."""
     import inspect
 
     import mlx.nn
@@ -581,7 +582,7 @@ def _recorded(name: str, plain: Callable[..., Any], seen: list) -> Callable[...,
                                    "Embedding(5, 6)", "LSTM(3, 4)", "MultiHeadAttention(8, 2)",
                                    "QuantizedLinear(64, 64)", "QuantizedEmbedding(64, 64)"])  # fmt: skip
 def test_initial_weights_are_drawn_as_in_mlx(layer: str) -> None:
-    """A program may put functions of its own into `mx.random`."""
+    """Compare the calls that draw initial weights, because a program may replace functions of `mx.random`."""
 
     def calls(mx: Any, lib: Any) -> list:
         seen = []
@@ -628,7 +629,7 @@ def test_initializers_draw_as_in_mlx(initializer: str) -> None:
                                    "GroupNorm(2, 4, pytorch_compatible=True)", "LayerNorm(4)", "RMSNorm(4)",
                                    "InstanceNorm(4)"])  # fmt: skip
 def test_layers_call_as_mlxs_do(layer: str) -> None:
-    """A program may put functions of its own in the places of those that layers compute with."""
+    """Compare the calls that layers make, because a program may replace those functions."""
     functions = {"quantize", "quantized_matmul", "dequantize", "qqmm"}, {"layer_norm", "rms_norm"}
 
     def calls(mx: Any, lib: Any) -> list:
@@ -664,7 +665,7 @@ def test_limits_are_those_of_mlx_to_the_last_digit(name: str, shape: tuple[int, 
 
 @pytest.mark.parametrize(("name", "ndim"), [("Dropout", 2), ("Dropout2d", 4), ("Dropout3d", 5)])
 def test_dropout_draws_as_mlx_does(name: str, ndim: int) -> None:
-    """A program may put a function of its own in the place of `bernoulli`."""
+    """Compare the call that dropout makes, because a program may replace `bernoulli`."""
 
     def calls(mx: Any, lib: Any) -> list:
         seen, plain = [], mx.random.bernoulli
@@ -677,7 +678,7 @@ def test_dropout_draws_as_mlx_does(name: str, ndim: int) -> None:
 
 
 def test_a_setting_of_a_loss_that_is_another_each_time(xla_only):
-    """It compiles a few times, and then no more."""
+    """Assert that a loss with a new setting at each call stops compiling after a few."""
     model, x, y = OURS.nn.Linear(8, 4), ours.ones((5, 8)), ours.array([0, 1, 2, 3, 0])
 
     def loss(x, y, smoothing):

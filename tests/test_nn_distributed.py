@@ -1,4 +1,4 @@
-"""What each rank of a group of several holds and sends. One process is one rank here: communication is replaced."""
+"""The parameters and messages of each rank of a group. One process plays one rank, with mocked communication."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_shard_inplace_with_a_function() -> None:
 
 @pytest.mark.parametrize("message", [0, 30, 80, 10_000])
 def test_average_gradients_sends_few_messages(monkeypatch, message: int) -> None:
-    """Both libraries send the same arrays in the same order."""
+    """Assert that both libraries send the same arrays in the same order."""
     gradients = {"a": np.ones((2, 3), np.float32), "b": [np.arange(5, dtype=np.float32), np.float32(2)]}
 
     def run(mx, lib):
@@ -101,7 +101,7 @@ def test_average_gradients_sends_few_messages(monkeypatch, message: int) -> None
 
 
 def test_fully_sharded_module_gathers_forward_and_scatters_backward(monkeypatch) -> None:
-    """As if both ranks held the same slices."""
+    """Check a fully sharded module; the mock assumes equal slices on both ranks."""
     for mx in (real, ours):
         monkeypatch.setattr(mx.distributed, "all_gather", lambda x, *, group=None, mx=mx: mx.concatenate([x, x]))
         monkeypatch.setattr(mx.distributed, "sum_scatter", lambda x, *, group=None: x[:1] + x[1:])

@@ -1,7 +1,7 @@
-"""Rules of custom functions that are not linear in their cotangents, such as those that normalize them.
+"""Custom rules that are not linear in their cotangents, such as those that normalize them.
 
-At any order they are asked about what MLX asks about, and not about cotangents that are known to be zero, of which they
-would make NaN.
+At any order they receive the same requests as in MLX, and no cotangents that are known to be zero, whose
+normalization is NaN.
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ def normalizing(mx, reads, seen):
 
 
 def differentiated(mx, x, body, order, reads):
-    """The gradient, so many times over, and what the rule was asked about."""
+    """Return the gradient of the given order, and the requests that the rule received."""
     seen = []
     gradient = BODIES[body](mx, normalizing(mx, reads, seen))
     for _ in range(order):
@@ -56,7 +56,7 @@ def differentiated(mx, x, body, order, reads):
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("body", BODIES)
 def test_they_are_asked_about_what_moves(body, order, reads):
-    """XLA's rounding shows in the last digits of a third derivative."""
+    """Compare the rules' requests at each order; XLA's rounding affects the last digits of a third derivative."""
     got, _ = check(lambda mx, x: differentiated(mx, x, body, order, reads), X, tol=1e-4)
     assert np.isfinite(np.array(got)).all()
 
@@ -75,7 +75,7 @@ def test_a_rule_that_calls_another():
 
 @pytest.mark.parametrize(("result", "inputs"), [(0, {0}), (1, {1}), (2, {2}), (3, {0, 1, 2})])
 def test_what_a_result_depends_on(result, inputs):
-    """Of a value and gradients in one node."""
+    """Check the dependencies of a node that gives a value and gradients."""
     x = [ours.array(k)._node for k in (1.0, 2.0, 3.0)]
     with Capture(x) as capture:
         a, b, c = capture.placeholders
@@ -94,7 +94,7 @@ def _handle(node):
 
 
 def test_a_checkpoint_changes_nothing():
-    """In MLX its second derivative asks the rule about zero."""
+    """Assert that a checkpoint changes no request. In MLX its second derivative passes zero to the rule."""
 
     def second(mx, wrap):
         f = normalizing(mx, False, [])

@@ -1,4 +1,4 @@
-"""`%load_ext mxcompat`, in IPython itself; and how arrays and modules show in a notebook."""
+"""`%load_ext mxcompat` in IPython, and the display of arrays and modules in a notebook."""
 
 import os
 import re

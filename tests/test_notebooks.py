@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, each with a kernel of its own, and show what is stored in them."""
+"""The notebooks run from top to bottom, each with its own kernel, and reproduce their stored outputs."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ nbformat.write(executed(Path(sys.argv[1])), sys.argv[2])
 
 
 def run(path, out):
-    """The notebook with what its cells show now. In a process of its own: Jupyter starts threads and an event loop."""
+    """Return the notebook with its new outputs, run in a separate process: Jupyter starts threads and an event loop."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", RUN, path, out], cwd=ROOT, capture_output=True, text=True, timeout=600
     )

@@ -1,4 +1,4 @@
-"""Whoever waits at a terminal for a long compile is told, once; nobody else is."""
+"""The notice of a long compile: shown once, and only at a terminal that waits for it."""
 
 import io
 import threading

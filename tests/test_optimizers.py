@@ -1,4 +1,4 @@
-"""Optimizers and schedules: the same numbers as real MLX, step by step, and the same state."""
+"""Optimizers and schedules, compared with real MLX step by step, state included."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARAMETERS = {"w": normal(4, 3), "b": normal(3), "deep": [{"conv": normal(2, 2, 
 
 
 def arrays(mx, tree, dtype=None):
-    """NumPy arrays as the side's own."""
+    """Return NumPy arrays as the side's own."""
     if isinstance(tree, dict):
         return {k: arrays(mx, v, dtype) for k, v in tree.items()}
     if isinstance(tree, list):
@@ -89,7 +89,7 @@ def test_half_precision_keeps_its_dtype(build: str, dtype: str) -> None:
 
 
 def test_update_of_a_model() -> None:
-    """With frozen parameters, a learning rate set in between and a state that exists before."""
+    """Compare updates with frozen parameters, a changed learning rate and an existing state."""
 
     def run(mx, lib, x):
         mx.random.seed(0)
@@ -119,7 +119,8 @@ PATCHED = [
 
 @pytest.mark.parametrize(("place", "name"), PATCHED)
 def test_methods_that_were_replaced_are_called(place: str, name: str, monkeypatch) -> None:
-    """As tests of programs do it, and programs that log or clip: at every step, with what MLX gives them."""
+    """Assert that replaced methods are called at every step, with MLX's arguments. Tests, loggers and clipping rely
+    on it."""
 
     def run(mx, lib):
         model, optimizer = lib.nn.Linear(3, 2), lib.optim.Adam(0.1)
@@ -144,7 +145,7 @@ def test_methods_that_were_replaced_are_called(place: str, name: str, monkeypatc
 
 
 def test_state_that_a_step_leaves_alone_is_the_same_array() -> None:
-    """So it depends on no parameter: a compiled function may capture it beside them."""
+    """Assert that state which a step leaves unchanged is the same array, so that a compiled function may capture it."""
 
     def run(mx, lib):
         optimizer, p = lib.optim.SGD(0.1), {"w": mx.ones(3)}
@@ -161,7 +162,7 @@ Pair = namedtuple("Pair", "a b")
 
 @pytest.mark.parametrize("gradients", ["Pair(mx.ones(1), mx.ones(2))", "(mx.ones(1), mx.ones(2))"])
 def test_tuples_of_gradients(gradients: str) -> None:
-    """They are fine for trees, and refused by modules."""
+    """Assert that tuples of gradients work for trees, and that modules refuse them."""
 
     def run(mx, lib):
         given = eval(gradients, {"mx": mx, "Pair": Pair})
@@ -178,7 +179,7 @@ def test_tuples_of_gradients(gradients: str) -> None:
 
 
 def test_weight_decay_of_integers_moves_them() -> None:
-    """The decayed gradient is a float, so the learning rate is one too."""
+    """Assert that weight decay changes integers: the decayed gradient and the learning rate are floats."""
 
     def run(mx, lib):
         optimizer = lib.optim.SGD(0.1, momentum=0.9, weight_decay=0.01, dampening=0.1)
@@ -202,7 +203,7 @@ def test_state_grows_with_the_parameters() -> None:
 
 
 def test_state_moves_through_a_file(tmp_path) -> None:
-    """What one library wrote, the other continues from."""
+    """Assert that each library continues from a state that the other saved."""
 
     def run(mx, lib, steps, start=None, write=None):
         optimizer = lib.optim.AdamW(optimizer_rate(lib))
@@ -228,7 +229,7 @@ def test_state_moves_through_a_file(tmp_path) -> None:
 
 
 def test_compiled_step() -> None:
-    """``mx.compile`` with the model's and the optimizer's state captured, as MLX's documentation has it."""
+    """Compare ``mx.compile`` with captured model and optimizer state, as in MLX's documentation."""
 
     def run(mx, lib, x):
         mx.random.seed(0)
@@ -338,7 +339,7 @@ def test_compiled_step_with_another_learning_rate(build: str, listed: str) -> No
 
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
 def test_compiled_step_without_the_optimizer_state_is_traced_again(name: str) -> None:
-    """The last batch is smaller, and the optimizer's counter was left by a trace: only one that is read matters."""
+    """Compare a smaller last batch. The trace left a counter without value, which matters only if it is read."""
 
     def run(mx, lib):
         model = lib.nn.Linear(2, 1, bias=False)
@@ -365,7 +366,7 @@ def test_compiled_step_without_the_optimizer_state_is_traced_again(name: str) ->
 
 
 def test_namespace() -> None:
-    """Every optimizer and schedule of real MLX is here with the same arguments, defaults included."""
+    """Assert that every optimizer and schedule of real MLX exists with the same arguments and defaults."""
     import inspect
 
     compared = 0
@@ -402,7 +403,7 @@ NO_DICTIONARIES = {
 @pytest.mark.parametrize("known", [{}, {"a": PAIR[0]}], ids=["new", "begun"])
 @pytest.mark.parametrize("name", ["SGD", "Adafactor"])
 def test_parameters_in_a_list(name, known, tree) -> None:
-    """The state is a dictionary: the error is what comes of that."""
+    """Compare the error for parameters in a list: it is a dictionary's, because the state is one."""
 
     def init(mx, lib):
         optimizer = getattr(lib.optim, name)(learning_rate=0.1)
@@ -426,7 +427,7 @@ def test_parameters_that_change(first, second) -> None:
 
 @pytest.mark.parametrize("build", [b for b in OPTIMIZERS if not any(f in b for f in ("linear_", "cosine_", "lambda"))])
 def test_moves_with_its_state(build: str) -> None:
-    """By pickle, by copying, and by whoever fills the attributes of a new one."""
+    """Assert that an optimizer keeps its state through pickle, copy, and assignment of its attributes to a new one."""
 
     def run(mx, lib):
         def step(optimizer, k):
@@ -447,7 +448,7 @@ def test_moves_with_its_state(build: str) -> None:
 
 @pytest.mark.parametrize("kind", ["AdamW", "Adamax", "Adam"])
 def test_methods_of_bases_that_were_replaced_are_called(kind: str, monkeypatch) -> None:
-    """By what calls them with `super()`, also of an optimizer that has done a step."""
+    """Assert that replaced base methods are called through `super()`, also for an optimizer that has made a step."""
 
     def run(mx, lib):
         old, gradients, seen = getattr(lib.optim, kind)(0.1), {"a": mx.ones(2)}, []

@@ -1,4 +1,5 @@
-"""NumPy computes a row as it does among others, and a sum whatever was evaluated before it: to the last bit, as MLX."""
+"""Bitwise reproducibility in NumPy: a row does not depend on other rows, nor a sum on earlier evaluations, as in
+MLX."""
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +42,8 @@ ROWS = {
 
 
 def _is_even(x, w):
-    """Whether NumPy's BLAS, whose kernel the processor decides, computes a row alike among three and among six."""
+    """Return True if NumPy's BLAS, whose kernel depends on the processor, computes a row alike among three and among
+    six."""
     return np.array_equal((x @ w)[::2], np.ascontiguousarray(x[::2]) @ w)
 
 
@@ -81,7 +83,7 @@ def test_products_of_a_row_or_a_column(shape):
 
 
 def _weighted(f):
-    """The gradient of a weighted sum of `f(x)`."""
+    """Return the gradient of a weighted sum of `f(x)`."""
     return lambda x: mx.grad(lambda y: (f(y) * x).sum())(x)
 
 

@@ -1,4 +1,5 @@
-"""What is written into an array and read from that array, at places that overlap: XLA's loops read what they wrote."""
+"""In-place writes of values that are read from overlapping places of the same array: XLA's loops read their own
+writes."""
 
 import itertools
 
@@ -69,15 +70,16 @@ def written(y, u, i):
         (lambda x, i: (lambda y: lax.dynamic_update_slice(y.ravel(), y.ravel()[:14], (i,)))(x * 2), True),
         (lambda x, i: (lambda y: written(y, y[:1, ::-1], i))(x * 2), True),  # a single row
         (lambda x, i: written(x + 1, (x + 1)[:3], i), True),  # computed twice
-        (lambda x, i: written(x.reshape(4, 4), jnp.sin(x[:3]), i), True),  # of an argument
-        (lambda x, i: (lambda y: written(y, (y @ y)[:3], i))(x * 2), True),  # whatever is between
+        (lambda x, i: written(x.reshape(4, 4), jnp.sin(x[:3]), i), True),  # the operand is an argument
+        (lambda x, i: (lambda y: written(y, (y @ y)[:3], i))(x * 2), True),  # the ops between do not matter
         (lambda x, i: written(written(x, x[:1] * 0, 2), x[:3], i), True),  # before another write
         (lambda x, i: written(lax.cond(i > 1, lambda: x, lambda: x + 1), x[:3], i), True),
         (lambda x, i: lax.fori_loop(0, 3, lambda k, y: written(y.reshape(4, 4), y.reshape(4, 4)[:1] * 2, k), x), True),
         (lambda x, i: written(x, jnp.ones((3, 4)), i), False),
         (lambda x, i: written(x, lax.iota(jnp.float32, 12).reshape(3, 4) * i, i), False),
         (lambda x, i: written(jnp.zeros((4, 4)), x[:3], i), False),  # into a constant
-        (lambda x, i: written(written(jnp.zeros((4, 4)), x[:3], i), x[1:], i), False),  # what is written over again
+        # the second write replaces the first
+        (lambda x, i: written(written(jnp.zeros((4, 4)), x[:3], i), x[1:], i), False),
         (lambda x, i: x.at[jnp.array([1, 2])].set(x[:2]), False),  # no slice
     ],
 )
@@ -176,7 +178,7 @@ def test_it_is_read_before_once_xla_has_taken_over():
 
     for _ in range(3):
         np.testing.assert_array_equal(step(), expected)
-    ext.debug.compiles()  # what is compiled for speed is there
+    ext.debug.compiles()  # waits for the executable that is compiled for speed
     for _ in range(policy.PATIENCE_LIGHT + 3):
         np.testing.assert_array_equal(step(), expected)
     ext.debug.compiles()

@@ -1,4 +1,4 @@
-"""What is published: the distributions, an environment that has nothing but the wheel, and the workflows that do it."""
+"""The published parts: the distributions, an environment with only the wheel, and the workflows."""
 
 import os
 import re
@@ -61,7 +61,7 @@ def test_the_workflows_are_yaml_and_call_what_there_is():
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory):
-    """The sdist and the wheel, built in a copy of what git would take."""
+    """Return the sdist and the wheel, built in a copy of what git would take."""
     if find_spec("build") is None:
         pytest.skip("build is not installed")
     folder = tmp_path_factory.mktemp("dist")
@@ -72,7 +72,7 @@ def distributions(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environment(distributions, tmp_path_factory):
-    """An environment with the wheel, what the examples need, and the type checkers; its `bin`."""
+    """Return the `bin` of an environment with the wheel, the examples' requirements and the type checkers."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=True)
     tools = (f"{distributions[1]}[examples]", "mypy", "pyright", "pytest")

@@ -1,7 +1,7 @@
-"""Reads of the first n entries of a buffer: one program for every n, with the numbers of real MLX.
+"""Reads of a buffer's first n entries: one program serves every n, and agrees with real MLX.
 
-Each function below attends to what a cache holds so far, in one of the ways that models do. Behind the first n entries
-the buffers hold NaN, of which nothing may show.
+Each function below attends to the filled part of a cache, in one of the ways that models use. The rest of each
+buffer holds NaN, which must not reach a result.
 """
 
 import functools
@@ -47,7 +47,7 @@ def attention(mx, q, k, v, n, **options):
 
 
 def causal(mx, rows, n, window=None):
-    """The mask of mlx-lm's batches, whose prompts are padded on the left."""
+    """Return the mask of an mlx-lm batch with left-padded prompts."""
     columns, rows = mx.arange(n)[None], mx.arange(n - rows, n)[:, None]
     mask = rows >= columns
     if window:
@@ -56,7 +56,7 @@ def causal(mx, rows, n, window=None):
 
 
 def quantized(mx, q, k, v, n, bits, group, mode="affine", masked=False):
-    """As mlx-lm attends to its quantized cache: the buffers of packed words, scales and biases are read."""
+    """Attend to a quantized cache as mlx-lm does: read the buffers of packed words, scales and biases."""
     how = {"bits": bits, "group_size": group, "mode": mode}
     k, v = ([spoilt(mx, a, n)[..., :n, :] for a in mx.quantize(x[..., :n, :], **how)] for x in (k, v))
     q = mx.array(q).reshape(2, HEADS, -1, 1, WIDTH)
@@ -69,7 +69,7 @@ def quantized(mx, q, k, v, n, bits, group, mode="affine", masked=False):
 
 
 def spoilt(mx, part, n):
-    """A buffer that begins with these, and goes on with what must not count."""
+    """Return a buffer with these first entries and invalid values behind them."""
     rest = mx.full((*part.shape[:2], ROOM - n, part.shape[-1]), float("nan") if part.dtype == mx.float32 else 255)
     both = mx.concatenate([part, rest.astype(part.dtype)], axis=2)
     mx.eval(both)
@@ -88,7 +88,7 @@ def by_hand(mx, q, k, v, n, cap=None, repeated=False):
 
 
 def latent(mx, k, v, n):
-    """As DeepSeek does: the scores of positions are an additive mask."""
+    """Attend as DeepSeek does: the scores of positions are an additive mask."""
     positions = v[..., :n, :16]
     scores = mx.where(causal(mx, 1, n), mx.array(LATENT) @ positions.swapaxes(-1, -2), -1e9)
     return attention(mx, QUERY, k, v, n, mask=scores)
@@ -147,7 +147,7 @@ def spoil(x, n):
 
 
 def compiled(way, sizes):
-    """How many programs are compiled for these sizes."""
+    """Return the number of compilations for these sizes."""
     settle()
     before = stats.compiles
     for n in sizes:
@@ -161,7 +161,8 @@ def compiled(way, sizes):
 @by_xla
 @pytest.mark.parametrize("name", [name for name in WAYS if "bits" not in name and name != "mxfp8"])
 def test_one_program_for_every_size(name):
-    """The quantized ones make their buffers anew each time, which compiles; see `test_quantized_cache` for them."""
+    """Assert that one program serves every size. Quantized ways are in `test_quantized_cache`, as new buffers
+    recompile."""
     compiled(WAYS[name], (5, 6))
     assert compiled(WAYS[name], (7, 9, 15, 16, 20)) == 0
 
@@ -180,7 +181,7 @@ def test_the_numbers_of_real_mlx(name):
 @pytest.mark.parametrize(("bits", "group"), [(8, 64), (8, 32), (4, 64), (4, 32), (6, 32)])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_quantized_cache(bits, group, dtype):
-    """A cache as mlx-lm keeps it, a token at a time."""
+    """Update a cache token by token, as mlx-lm does."""
     how = {"bits": bits, "group_size": group}
 
     def begin(mx):
@@ -205,13 +206,14 @@ def test_quantized_cache(bits, group, dtype):
             settle()
             before = stats.compiles
         want, got = (step(mx, kept, n) for mx, kept in zip((real, ours), caches, strict=True))
-        same(got, want, 2e-2 if dtype == "float16" else 1e-4)  # real MLX adds products of halves up in halves
+        # real MLX accumulates products of halves in half precision
+        same(got, want, 2e-2 if dtype == "float16" else 1e-4)
     settle()
     assert stats.compiles == before
 
 
 def test_the_cache_in_numpy():
-    """Where the whole runs in NumPy, none of its ops needs an executable."""
+    """Assert that a generation step in NumPy's tier needs no executable."""
     clear_cache()
     before = stats.executions
     for name in ("plain", "batch", "sinks", "by hand", "latent"):
@@ -222,11 +224,11 @@ def test_the_cache_in_numpy():
 
 @by_xla
 def test_what_is_read_is_the_buffer():
-    """Nothing else reads the first n entries, so no program has their shape."""
+    """Assert that attention reads the whole buffer: no other op reads the slice, so no program has its shape."""
     k, v = mx.array(KEYS), mx.array(VALUES)
     mx.eval(k, v)
     out = WAYS["batch"](mx, k, v, 7)
-    mx.eval(mx.zeros(1) + 1)  # any evaluation has all that was offered rewritten
+    mx.eval(mx.zeros(1) + 1)  # any evaluation rewrites the recorded slices
     attended = out._node
     assert attended.inputs[1].aval.shape == KEYS.shape
     assert attended.inputs[4].aval.shape == (2, 1, 1, ROOM)
@@ -258,8 +260,8 @@ MORE = ("4 bits, groups of 32", "chunked", "rotating")
 
 @functools.cache
 def outcomes(folder, jobs):
-    """What `padding_worker` wrote down on real MLX and on mxcompat."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MXCOMPAT_HOST": "0"}  # so that compiles count steps
+    """Return the records of `padding_worker` on real MLX and on mxcompat."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MXCOMPAT_HOST": "0"}  # each step counts as a compile
     for side, runner in (("real", ()), ("ours", ("-m", "mxcompat"))):
         command = [sys.executable, *runner, "tests/padding_worker.py", str(folder / side), *jobs]
         subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=900)
@@ -274,8 +276,10 @@ def folder(tmp_path_factory):
 @pytest.mark.skipif(importlib.util.find_spec("mlx_lm") is None, reason="mlx-lm is not installed")
 @pytest.mark.parametrize("job", [*JOBS, *[pytest.param(job, marks=pytest.mark.exhaustive) for job in MORE]])
 def test_generation(job, folder):
-    """200 tokens, sampled, are those of real MLX, and nothing is compiled but for the first, and where a cache that
-    rotates is full."""
+    """Compare 200 sampled tokens with real MLX.
+
+    Only the first tokens, and the token that fills a rotating cache, compile.
+    """
     want, got = (side[job] for side in outcomes(folder, JOBS if job in JOBS else MORE))
     assert got["tokens"] == want["tokens"]
     compiles = got["compiles"]
@@ -293,7 +297,7 @@ LINE = {
     "of the buffer, the other way": lambda mx, k, n: mx.swapaxes(k[1, :, :n, :2], 1, 2)[1, 0],
     "compared": lambda mx, k, n: (k[1, 1, :n, 0] > 0).astype(mx.float32),
 }
-"""Arrays of n numbers, which grow."""
+"""Ways to make an index array of a growing length n."""
 
 CHANGE = {
     "exp": lambda mx, x, y: mx.exp(mx.minimum(x, 2.0)),
@@ -313,7 +317,7 @@ CHANGE = {
     "backwards": lambda mx, x, y: x[::-1],
     "the first again": lambda mx, x, y: mx.concatenate([x[:2], y[2:]]),
 }
-"""What may become of two such arrays on the way to a mask."""
+"""Ways to combine two such arrays into a mask."""
 
 
 STAYS_EXACT = ("rolled", "scanned", "backwards", "the first again")
@@ -324,7 +328,7 @@ def test_what_a_padded_mask_survives(name):
     k, v = mx.array(KEYS), mx.array(VALUES)
     mx.eval(k, v)
     out = attention(mx, QUERY, k, v, 9, mask=CHANGE[name](mx, LINE["range"](mx, k, 9), LINE["compared"](mx, k, 9)))
-    mx.eval(mx.zeros(1) + 1)  # any evaluation has all that was offered rewritten
+    mx.eval(mx.zeros(1) + 1)  # any evaluation rewrites the recorded slices
     assert out._node.inputs[1].aval.shape[2] == (9 if name in STAYS_EXACT else ROOM)
 
 
@@ -341,7 +345,7 @@ def test_whatever_becomes_of_a_mask(lines, changes, n):
             x, y = CHANGE[name](mx, x, y), x
         return attention(mx, QUERY, k, v, n, mask=x)
 
-    check(way, spoil(KEYS, n), spoil(VALUES, n), tol=1e-4)  # errors of the mask are errors of the exponents
+    check(way, spoil(KEYS, n), spoil(VALUES, n), tol=1e-4)  # errors of the mask become errors of the exponents
 
 
 @by_xla
@@ -358,13 +362,13 @@ TRANSFORMED = ("plain", "batch", "window", "sinks", "by hand, soft cap", "latent
 @on_both_tiers
 @pytest.mark.parametrize("name", TRANSFORMED)
 class TestTransforms:
-    """The bodies of transforms keep their exact shapes: what does not count has no say in a gradient either."""
+    """Assert that padding does not reach a gradient: the bodies of transforms keep their exact shapes."""
 
     def test_gradient(self, name):
         def loss(mx, k, v):
             return mx.grad(lambda k, v: mx.square(WAYS[name](mx, k, v, 6)).sum(), argnums=(0, 1))(k, v)
 
-        check(loss, spoil(KEYS, 6), spoil(VALUES, 6), tol=1e-4)  # through a sum of squares
+        check(loss, spoil(KEYS, 6), spoil(VALUES, 6), tol=1e-4)  # the loss is a sum of squares
 
     def test_vmap(self, name):
         def mapped(mx, k, v):
@@ -380,7 +384,7 @@ class TestTransforms:
             seen = WAYS[name](mx, k, v, 6)
             return [mx.grad(lambda a: (seen * a).sum())(mx.array(2.0)), seen]
 
-        check(captured, spoil(KEYS, 6), spoil(VALUES, 6), tol=1e-4)  # a sum of many
+        check(captured, spoil(KEYS, 6), spoil(VALUES, 6), tol=1e-4)  # the result is a long sum
 
     def test_inside_jax(self, name):
         def loss(k, v):

@@ -1,4 +1,4 @@
-"""The text of arrays, against real MLX's, character by character."""
+"""The text of arrays, compared with real MLX's character by character."""
 
 from __future__ import annotations
 

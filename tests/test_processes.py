@@ -1,4 +1,4 @@
-"""Other processes: forked, spawned, from a server; under `python -m mxcompat`, too. None of them waits for ever."""
+"""Child processes: forked, spawned, or of a fork server, also under `python -m mxcompat`. None deadlocks."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def ran(code, *arguments):
 
 
 def forked(before, inside, after=""):
-    """The lines that a process prints, which forks after `before`, and whose child does what is `inside`."""
+    """Return the output lines of a process that forks after `before`, and whose child runs `inside`."""
     inside = textwrap.indent(inside, "    ")
     return ran(CHILD.format(before=before, inside=inside, after=after)).splitlines()
 
@@ -80,7 +80,7 @@ def test_a_child_of_a_process_without_xla_starts_afresh():
 
 
 def test_a_fork_waits_for_an_evaluation_of_another_thread():
-    """And its child is not left with the lock of a thread that it has not got."""
+    """Assert that a fork waits for an evaluation: the child must not inherit the lock of a thread that it lacks."""
     before = """
     import threading
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""Products that sum over the first axes of two matrices are made of the transposed one, on a CPU."""
+"""Products over the first axes of two matrices become products with a transposed operand, on a CPU."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ def scanned(g, x):
         (lambda g, x: over_first(g, x).T, G, X, "128x64"),
         (lambda g, x: over_first(g, x).T.T, G, X, "256x64"),
         (lambda g, x: over_first(g, x).T + over_first(g, x).T.sum(), G, X, "128x64"),
-        (lambda g, x: (y := over_first(g, x)).T.sum(0) + y.sum(1), G, X, "256x64"),  # read in both ways
+        (lambda g, x: (y := over_first(g, x)).T.sum(0) + y.sum(1), G, X, "256x64"),  # read in both layouts
         (scanned, G, X, "256x64"),
         (lambda g, x: jax.grad(lambda w: (jnp.sin(x @ w.T) * g).sum())(jnp.ones((256, 128))), G, X, "256x64"),
         (lambda g, x: jax.grad(lambda w: (jnp.sin(x @ w) * g).sum())(jnp.ones((128, 256))), G, X, "128x64"),
@@ -64,7 +64,7 @@ def test_which_products(f, g, x, transposed):
 
 
 def test_what_xla_makes_of_them():
-    """Once it leaves these to the library by itself, the pass is not needed."""
+    """Count the library calls of XLA's own choice. When XLA makes them without the pass, the pass can go."""
     options = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
     found = []
     for change in (lambda module: None, transpose_first):

@@ -1,4 +1,4 @@
-"""The profiler: every evaluation is charged to its line, every compile has a reason, and the reports hold together."""
+"""The profiler: every evaluation has a line, every compile a reason, and the reports are consistent."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ raise SystemExit(3)
 
 
 def line_of(text):
-    """The place of the line of this file that ends with a comment."""
+    """Return the location of the line of this file that ends with a comment."""
     lines = Path(__file__).read_text().splitlines()
     return f"{__file__}:{[line.endswith('# ' + text) for line in lines].index(True) + 1}"
 
@@ -99,7 +99,7 @@ def test_all_of_the_time_is_charged():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not tell")
 def test_the_peak_of_memory_is_that_of_the_process_alone():
-    """Not that of the one that started it, which is larger here."""
+    """Assert that the peak memory excludes the parent process's, which is larger here."""
     large = bytearray(1 << 30)
     code = "from mxcompat._tools.profile.record import recorded\nwith recorded() as p: pass\nprint(p.memory['peak'])"
     peak = int(subprocess.check_output([sys.executable, "-c", code], text=True))

@@ -1,4 +1,4 @@
-"""The project itself: the layers of the code, its files, what an import may do, what the README promises."""
+"""Rules for the project as a whole: layers of the code, its files, imports, and promises of the README."""
 
 import ast
 import re
@@ -11,10 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "mxcompat").rglob("*.py"))
-MOST_LINES = 450  # about 400
+MOST_LINES = 450  # the aim is about 400
 
 LAYERS = ("_native", "_compat", "_graph", "_metal", "_array", "_distributed", "_ops", "_io", "_transforms", "_export")
-"""From the bottom up. A module imports from its own layer and those below; what is in none is public, on top."""
+"""Layers from the bottom up. A module imports from its own layer and those below. Other folders are public, on top."""
 
 
 def module_name(path):
@@ -22,8 +22,8 @@ def module_name(path):
 
 
 def layer(module):
-    """The number of a module's layer. `_version` and `_jax`, which import none of it, are below all, and `_started` is
-    in the layer of what it imports."""
+    """Return the index of a module's layer. `_version` and `_jax` import nothing of the package, so they are lowest.
+    `_started` is in the layer of its imports."""
     parts = module.split(".")
     if parts[1:2] in (["_version"], ["_jax"]):
         return -1
@@ -33,7 +33,7 @@ def layer(module):
 
 
 def imports(path):
-    """Every module that a file imports, in full, wherever in the file it does so."""
+    """Yield the full name of every module that a file imports, at any place in the file."""
     package = module_name(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
@@ -77,7 +77,7 @@ def test_every_file_says_what_it_is():
 
 
 def test_nothing_stray_is_kept():
-    """What programs and tests write where they run is not committed along with the project."""
+    """Assert that no output of programs or tests is committed."""
     if not (ROOT / ".git").exists():
         pytest.skip("not a checkout")
     kept = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
@@ -155,7 +155,7 @@ def test_the_import_loads_little():
 
 
 def test_the_import_loads_little_of_jax():
-    """What `import jax` leaves out takes a fifth as long again as mxcompat."""
+    """Assert that the import loads few modules of JAX beyond `import jax`. Those would add a fifth to the time."""
     out = run("import sys, jax; jaxs = {*sys.modules}; import mxcompat.nn; print(sorted({*sys.modules} - jaxs))")
     assert not [name for name in ast.literal_eval(out) if name.startswith("jax")]
 
@@ -197,7 +197,7 @@ def _program(path, text):
 
 
 def _fake_python(path, version):
-    """A Python that says that it is of a version, makes environments like itself, and fails at tests if it is 3.13."""
+    """Write a fake Python that reports this version and creates environments; as 3.13 it fails its tests."""
     tests = f"echo tested by {version}; {'exit 1' if version == '3.13' else 'exit 0'}"
     _program(
         path,
@@ -216,7 +216,7 @@ _TOOLS = "awk bash cat chmod cp cut dirname grep mkdir mktemp rm sed sh sort tar
 
 
 def _run_ci(home, **environment):
-    for tool in _TOOLS.split():  # and no Python of this machine's
+    for tool in _TOOLS.split():  # hide the machine's own Pythons
         if not (home / "bin" / tool).exists():
             (home / "bin" / tool).symlink_to(shutil.which(tool))
     environment = {"HOME": str(home), "PATH": f"{home}/bin", "PYENV_ROOT": str(home / "pyenv"), **environment}
@@ -228,14 +228,14 @@ def _run_ci(home, **environment):
 def test_ci_tests_with_the_oldest_and_the_newest_python(tmp_path):
     for version in ("3.11", "3.12", "3.14"):
         _fake_python(tmp_path / "pyenv" / "versions" / f"{version}.1" / "bin" / "python3", version)
-    for name in ("python3", "python3.15"):  # without a version behind it, as pyenv's are
+    for name in ("python3", "python3.15"):  # names without a version, as pyenv installs them
         _program(tmp_path / "bin" / name, "exit 127")
     for version in ("3.11", "3.12", "3.13"):
         _fake_python(tmp_path / "bin" / f"python{version}", version)
     assert _run_ci(tmp_path)[:2] == (0, ["3.11", "3.14"])
     status, tested, output = _run_ci(tmp_path, MXCOMPAT_CI_PYTHONS="all")
     assert tested == ["3.11", "3.12", "3.13", "3.14"]
-    assert status == 1, output  # 3.13 fails, and the others are tested all the same
+    assert status == 1, output  # the failure of 3.13 does not stop the other versions
     one = str(tmp_path / "bin" / "python3.12")
     assert _run_ci(tmp_path, MXCOMPAT_CI_PYTHONS=one)[:2] == (0, ["3.12"])
     assert _run_ci(tmp_path, MXCOMPAT_CI_PYTHONS=str(tmp_path / "none"))[0] != 0
@@ -244,7 +244,7 @@ def test_ci_tests_with_the_oldest_and_the_newest_python(tmp_path):
 def test_the_readmes_links_lead_somewhere():
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            made = target.startswith(("https://", "reference/"))  # the latter by docs/_build, see test_docs
+            made = target.startswith(("https://", "reference/"))  # docs/_build creates the references, see test_docs
             assert made or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
@@ -287,7 +287,7 @@ def test_extras(extra):
 
 
 def numbers_at_module_level(path):
-    """The names that a file gives plain numbers, or what is made of numbers alone."""
+    """Return the module-level names that a file binds to numbers, or to expressions of numbers only."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             plain = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.unaryop, ast.operator)
@@ -301,29 +301,30 @@ def numbers_at_module_level(path):
 
 FACTS = {
     "_array/constants.py": ["euler_gamma: float = 0.5772156649015329"],
-    "_array/construct.py": ["_HEAP_TYPE = 1 << 9"],  # of CPython
-    "_array/printing.py": ["_EDGE = 3"],  # what MLX shows of an axis
+    "_array/construct.py": ["_HEAP_TYPE = 1 << 9"],  # defined by CPython
+    "_array/printing.py": ["_EDGE = 3"],  # number of elements per axis that MLX prints
     "_compat/jaxs.py": ["_LONGEST_ADDRESS = 1024"],
     "_compat/references.py": ["_UNKNOWN = 1 << 40"],  # larger than any count
     "_export/functions.py": ["_VERSION = 1"],
-    "_export/fusion.py": ["_DEPTH = 11"],  # of MLX
-    "_graph/ir/traces.py": ["_NO_TRACE = 1 << 62"],  # larger than the number of any trace
-    "_graph/run/heap.py": ["_TRIM_THRESHOLD, _MMAP_THRESHOLD = (-1, -3)"],  # of glibc
-    "_graph/run/values.py": ["_ALIGNMENT = 64"],  # of XLA
+    "_export/fusion.py": ["_DEPTH = 11"],  # defined by MLX
+    "_graph/ir/traces.py": ["_NO_TRACE = 1 << 62"],  # larger than any trace number
+    "_graph/run/heap.py": ["_TRIM_THRESHOLD, _MMAP_THRESHOLD = (-1, -3)"],  # defined by glibc
+    "_graph/run/values.py": ["_ALIGNMENT = 64"],  # defined by XLA
     "_io/gguf_blocks.py": ["_Q4_0, _Q4_1, _Q8_0, _BF16 = (2, 3, 8, 30)"],
     "_io/gguf_io.py": ["_STRING, _ARRAY = (8, 9)", "_MOST_AXES = 8", "_ALIGNMENT = 32"],
-    "_io/npy.py": ["_LONGEST_HEADER = 10000"],  # of files, what is more counts as damaged
+    "_io/npy.py": ["_LONGEST_HEADER = 10000"],  # a file with a longer header counts as damaged
     "_io/npz.py": ["_MOST_INFLATION = 1100"],
-    "_io/order.py": ["_FACTOR, _SEED, _WORD = (14313749767032793493, 3339675911, (1 << 64) - 1)"],  # of MurmurHash
+    # defined by MurmurHash
+    "_io/order.py": ["_FACTOR, _SEED, _WORD = (14313749767032793493, 3339675911, (1 << 64) - 1)"],
     "_io/safetensors_io.py": ["_LONGEST_HEADER = 100000000"],
     "_ops/arguments.py": ["_LOW, _HIGH = (-2 ** 31, 2 ** 31 - 1)"],
-    "_ops/elementwise/erf.py": ["_ERF_LIMIT = 3.95"],  # there and beyond, float32 has erf(x) = 1
-    "_ops/linalg/failures.py": ["_NAN = -4"],  # of LAPACK
-    "_ops/indexing/plan.py": ["_LIMIT = 1 << 31"],  # of int32
+    "_ops/elementwise/erf.py": ["_ERF_LIMIT = 3.95"],  # float32 erf(x) rounds to 1 from here on
+    "_ops/linalg/failures.py": ["_NAN = -4"],  # defined by LAPACK
+    "_ops/indexing/plan.py": ["_LIMIT = 1 << 31"],  # the limit of int32
     "_ops/quantized/fp8.py": ["E4M3_MAX = 448.0", "E2M1_FAR = 2.0 ** 27"],
     "_ops/random/threefry.py": ["PARITY = 466688986", "_WORD = 4294967295"],
 }
-"""Numbers that nobody decides by: facts of mathematics, formats and others' software."""
+"""Numbers that are not thresholds: facts of mathematics, file formats and other software."""
 
 
 def test_thresholds_are_in_one_folder():

@@ -1,4 +1,4 @@
-"""Result dtypes: arrays with arrays, with Python numbers, and with what comes from NumPy."""
+"""Result dtypes: arrays with arrays, with Python numbers, and with NumPy's values."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_float64_of_numpy_is_a_weak_number() -> None:
 
 
 def test_bfloat16_of_numpy_takes_the_arrays_dtype() -> None:
-    """Real MLX takes a bfloat16 number for a complex one, and refuses arrays of them."""
+    """Assert that a bfloat16 number of NumPy takes the array's dtype. Real MLX takes it for complex."""
     x = ours.array([1.0, 2.0], ours.float16)
     assert (x + ml_dtypes.bfloat16(1.5)).dtype is ours.float16
     assert (x + np.ones(2, ml_dtypes.bfloat16)).tolist() == [2.0, 3.0]

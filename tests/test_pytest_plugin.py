@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture
 def suite(tmp_path):
-    """Writes files of a suite, and returns what runs it."""
+    """Return a function that writes a test suite and returns a function to run it."""
 
     def write(**files):
         for name, text in files.items():

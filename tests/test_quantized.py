@@ -1,4 +1,4 @@
-"""Quantization: the packing of real MLX, bit for bit, and products with what is packed."""
+"""Quantization: real MLX's packing, bit for bit, and products with packed matrices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETTINGS = [(b, g) for b in (1, 2, 3, 4, 5, 6, 8) for g in (32, 64, 128)]
 
 
 def weights(rows: int = 48, columns: int = 256) -> np.ndarray:
-    """Rows of many magnitudes, and special ones: zeros, constants, one sign only, halfway cases."""
+    """Return rows of many magnitudes, and special ones: zeros, constants, one sign only, halfway cases."""
     w = RNG.standard_normal((rows, columns)) * np.exp(RNG.standard_normal((rows, 1)) * 2)
     w[0], w[1], w[2] = 0, 3, -2
     w[3], w[4] = np.abs(w[3]), -np.abs(w[4])
@@ -62,7 +62,7 @@ def test_coded_packing(mode: str, dtype: str) -> None:
 
 
 def _with(*values: float) -> np.ndarray:
-    """Groups of which each has one of these values somewhere, or two."""
+    """Return groups that each contain one or two of these values."""
     w = np.tile(np.array([1, -2, 0.5, 3] * 16, np.float32), (8, 1))
     for k, value in enumerate(values):
         w[k, 3 * k], w[-1 - k, 5 * k], w[-1 - k, 5 * k + 40] = value, value, -value if value == value else value
@@ -73,7 +73,7 @@ def _with(*values: float) -> np.ndarray:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_no_number(mode: str, dtype: str) -> None:
-    """In mode "affine" the range of a group is that of its numbers."""
+    """Compare NaN and infinity; in mode "affine" a group's range excludes them."""
     w = _with(np.nan, np.inf, -np.inf, 3e38)
     check(lambda mx, w: mx.quantize(w.astype(getattr(mx, dtype)), mode=mode), w)
     alone = np.repeat(np.array([[np.nan], [np.inf], [-np.inf]], np.float32), 64, 1)
@@ -142,7 +142,7 @@ def test_mixed_dtypes(scales: str, biases: str) -> None:
 
 
 def test_weights_cross_over() -> None:
-    """What real MLX packed, mxcompat unpacks, and the reverse."""
+    """Assert that each library unpacks the matrices that the other packed."""
     for mode in MODES:
         q = real.quantize(real.array(SMALL), mode=mode)
         mine = ours.quantize(ours.array(SMALL), mode=mode)
@@ -154,7 +154,7 @@ def test_weights_cross_over() -> None:
         np.testing.assert_array_equal(np.array(real.dequantize(*back, mode=mode, dtype=real.float32)), want)
 
 
-# Not float64: real MLX reads its bytes as float32.
+# Without float64: real MLX reads its bytes as float32.
 FP8 = [0, -0.0, 1, -1, 0.3, 448, 449, 464, 465, 1e9, -1e9, 2**-6, 2**-7, 2**-9, 2**-10, 3 * 2**-11, 1e-30, 17, 18, 19]
 FP8 += [np.nan, np.inf, -np.inf, 0.0155, 0.0157, 1.0625, 1.1875, -1.0625, -1.1875]
 
@@ -287,7 +287,7 @@ def test_qqmm(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_qqmm_in_general(mode: str) -> None:
-    """What real MLX has not on the CPU: more rows than one, and weights that are quantized on the fly."""
+    """Test cases that real MLX lacks on the CPU: several rows, and weights quantized at the call."""
     x, w = ours.array(X), ours.array(SMALL)
 
     def rounded(a: Any) -> Any:
@@ -375,7 +375,7 @@ def test_gradients_of_quantize_and_dequantize() -> None:
 
 
 def test_vmap() -> None:
-    """Real MLX has no vmap of most of these."""
+    """Test `vmap`, which real MLX lacks for most of these."""
     w, x = ours.array(STACK), ours.array(X3)
     for mode in MODES:
         q = ours.vmap(lambda w: ours.quantize(w, mode=mode))(w)  # noqa: B023

@@ -1,4 +1,4 @@
-"""What quantization and products with quantized matrices refuse, with the words of real MLX."""
+"""Errors of quantization and of products with quantized matrices, with real MLX's messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_quantize_bad_arrays(mode: str) -> None:
 
 
 def _wrong(mx: Any, fn: Any, q: list, mode: str) -> list:
-    """The ways to call a function with quantized arrays wrongly."""
+    """Return wrong calls of a function with quantized arrays."""
     w, s, *b = q
     return [
         lambda: fn(w.astype(mx.int32), s, *b, mode=mode),
@@ -83,7 +83,7 @@ def test_wrong_arrays(name: str, mode: str, case: int) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_dequantize_errors(mode: str) -> None:
     check(lambda mx, w: mx.dequantize(*_q(mx, w, mode), mode=mode, dtype=mx.int32), SMALL)
-    for wrong in ({"bits": 3}, {"group_size": 48}, {"bits": 0}):  # the dtype is named first
+    for wrong in ({"bits": 3}, {"group_size": 48}, {"bits": 0}):  # the error names the dtype first
         check(lambda mx, w, o: mx.dequantize(*_q(mx, w, mode), mode=mode, dtype=mx.complex64, **o), SMALL, wrong)
     scaled = lambda mx, w, one: mx.dequantize(*_q(mx, w, mode), mode=mode, dtype=mx.int32, global_scale=one)  # noqa: E731
     check(scaled, SMALL, np.array([1, 2]))
@@ -111,7 +111,7 @@ def test_product_errors(mode: str) -> None:
                 return mx.quantized_matmul(x, *_q(mx, w, mode), mode=mode, **options)  # noqa: B023
 
             if mode == "affine" or not options:
-                check(both, X, SMALL, tol=1e-2)  # of int32 x, the products are large
+                check(both, X, SMALL, tol=1e-2)  # products are large for an int32 x
 
 
 class _Named:
@@ -204,7 +204,7 @@ def test_derivatives_with_respect_to_what_is_packed(mode: str, which: str) -> No
 
     for transform in ("grad", "jvp"):
         for gather in (False, True):
-            lacking = (transform, mode, which) == ("jvp", "affine", "scales")  # works here
+            lacking = (transform, mode, which) == ("jvp", "affine", "scales")  # mxcompat supports this
             if not lacking and (gather or which != "indices"):
                 check(fn, transform, gather, tol=1e-3)
 

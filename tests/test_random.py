@@ -1,4 +1,4 @@
-"""Random numbers: the same as real MLX's for the same key and the same seed."""
+"""Random numbers: equal to real MLX's for the same key and seed."""
 
 from __future__ import annotations
 
@@ -160,7 +160,8 @@ def test_categorical_dtypes(dtype: str) -> None:
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 3.0])
 def test_categorical_of_a_large_vocabulary(spread: float) -> None:
-    """In NumPy. The bounds between the tokens are sums of very many terms, which a rounding moves by several tokens."""
+    """Compare draws from a large vocabulary, in NumPy. A rounding of the cumulative sums moves bounds by several
+    tokens."""
     clear_cache()  # on a busy machine XLA may have compiled it by the third case
     logits = (spread * np.random.RandomState(0).randn(1, 151936)).astype(np.float32)
     drawn = [mx.random.categorical(mx.array(logits), num_samples=400, key=key(mx)) for mx in (real, ours)]
@@ -267,7 +268,7 @@ def test_permutation_axis_out_of_range(axis: int) -> None:
 
 
 def sequence(mx: Any) -> list[Any]:
-    """A draw of each kind, one after the other, and the key that is left."""
+    """Return draws of every kind in sequence, and the final key."""
     r = mx.random
     r.seed(11)
     return [
@@ -313,7 +314,7 @@ def test_state() -> None:
         same = state[0] is before
         mx.random.uniform()
         after = state[-1]
-        state[0][0] = 5  # the array that the next draw reads
+        state[0][0] = 5  # the next draw reads this array
         return [same, len(state), before, after, *list(state), mx.random.uniform(), state is mx.random.state]
 
     check(use, tol=0)
@@ -345,7 +346,7 @@ def test_state_can_be_put_back() -> None:
 
 
 def test_kept_states_and_draws_in_any_order() -> None:
-    """Pending draws share one loop that grows; what was taken from it before must keep its value."""
+    """Keep states and draws. Pending draws share one growing loop, and results taken earlier must keep their values."""
 
     def use(mx: Any) -> list[Any]:
         mx.random.seed(9)
@@ -487,7 +488,7 @@ def test_vmap_over_many_keys_as_xla_does_it() -> None:
 
 
 def test_a_long_walk_from_many_keys_needs_no_compiler() -> None:
-    """Compiling the thousands of rounds of the hash would take minutes."""
+    """Assert that a long walk from many keys runs in NumPy. Compiling thousands of hash rounds takes minutes."""
 
     def walk(x: Any, key: Any) -> Any:
         for step in ours.random.split(key, 300):
@@ -536,7 +537,8 @@ def test_gradients_where_there_is_no_width_as_xla_does_it() -> None:
 
 
 def test_gradient_of_multivariate_normal() -> None:
-    """Real MLX has none with respect to the covariance; differences say what it is, also at equal eigenvalues."""
+    """Compare the gradient by the covariance with finite differences, as real MLX has none; also at equal
+    eigenvalues."""
     direction = np.array([[0.3, 0.2], [0.2, -0.4]], np.float32)
 
     def draw(t: Any) -> Any:
@@ -587,7 +589,7 @@ def test_draws_that_differ_only_in_their_place_are_one_program() -> None:
 @pytest.mark.parametrize("shape", [(4,), (1, 4), (4, 1), (1, 4, 1), (2, 4)])
 @pytest.mark.parametrize("how", [{}, {"num_samples": 6}, {"shape": (6,)}, {"shape": (1, 6)}, {"shape": ()}])
 def test_categorical_of_one_distribution_is_drawn_in_another_way(shape: tuple[int, ...], how: dict[str, Any]) -> None:
-    """Exactly real MLX's, along every axis."""
+    """Compare draws from one distribution along every axis; they are exactly equal."""
     logits = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     for axis in range(len(shape)):
         check(lambda mx, x, axis=axis: mx.random.categorical(x, axis, key=key(mx), **how), logits)
@@ -595,7 +597,7 @@ def test_categorical_of_one_distribution_is_drawn_in_another_way(shape: tuple[in
 
 @pytest.mark.usefixtures("xla_only")
 def test_integers_of_every_dtype_compiled() -> None:
-    """XLA has no clamp of bools."""
+    """Compare compiled integers of every dtype, as XLA has no clamp for bools."""
 
     def run(mx):
         dtypes = [mx.bool_, mx.uint8, mx.int8, mx.uint16, mx.int16, mx.uint32, mx.int32, mx.uint64, mx.int64]
@@ -631,7 +633,7 @@ def test_categorical_of_one_line_with_nan(place) -> None:
 @pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("logits", [[np.inf, 0, 0], [np.inf, np.inf, 0], [-np.inf] * 3, [0, np.inf], [1e38, 0]])
 def test_categorical_of_one_line_with_infinities(logits) -> None:
-    """A token that is forced, or where all are ruled out."""
+    """Compare draws with a forced token, or with every token excluded."""
     line = np.array(logits, np.float32)
     check(lambda mx, x: mx.random.categorical(x, num_samples=30, key=mx.random.key(3)), line)
     check(lambda mx, x: [mx.random.categorical(x, key=mx.random.key(k)) for k in range(9)], line[None])

@@ -22,7 +22,7 @@ BLOCK = 100
 
 @pytest.mark.parametrize("block", range(QUICK // len(NAMES)))
 def test_random_programs(block: int) -> None:
-    """One program for each mode."""
+    """Compare one program for each mode."""
     for seed in range(block * len(NAMES), (block + 1) * len(NAMES)):
         found = check(seed)
         assert not found, found
@@ -37,7 +37,8 @@ def test_many_random_programs(block: int) -> None:
 
 
 def check_writes(seed: int) -> None:
-    """Where real MLX raises there is nothing to compare: it has no rule, or an array has left the transform."""
+    """Compare the outcomes of a program with writes. Errors of real MLX are skipped: a missing rule, or an escaped
+    array."""
     program = lines(seed)
     for want, got in zip(outcomes(real, program), outcomes(ours, program), strict=True):
         if not isinstance(want, Exception):
@@ -47,7 +48,7 @@ def check_writes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [11, 18, 19, 34, 38, 40, 60, 63, 7180])
 def test_programs_that_write(seed: int) -> None:
-    """Programs that found something, before that was mended."""
+    """Run programs that once revealed faults."""
     check_writes(seed)
 
 
@@ -58,7 +59,7 @@ def test_many_programs_that_write(seed: int) -> None:
 
 
 def test_a_program_is_its_own_reproduction() -> None:
-    """The same seed gives the same text, and the text runs by itself."""
+    """Assert that the same seed gives the same text, which runs on its own."""
     program = make(3)
     assert str(program) == str(make(3))
     names = {"mx": ours}
@@ -67,7 +68,7 @@ def test_a_program_is_its_own_reproduction() -> None:
 
 
 def test_a_wrong_result_is_noticed() -> None:
-    """The comparison is not too lenient: one part in a hundred is a difference, and so is a dtype."""
+    """Assert that the comparison detects an error of one percent, and another dtype."""
     program = make(3)
     x = [real.array([1.0, 2.0])]
     assert difference(program, "plain", [real.array([1.0, 2.0])], x) == ""

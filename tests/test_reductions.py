@@ -316,7 +316,7 @@ mx.logcumsumexp(x,1)
 mx.diff(x)
 mx.sum(x*mx.argmax(x))
 """
-"""Of an array with ties and zeros."""
+"""Gradients and tangents of reductions over an array with ties and zeros."""
 
 SHARED = """
 mx.max(x)
@@ -325,7 +325,7 @@ mx.min(x)
 mx.min(x,axis=1,keepdims=True)
 mx.minmax(x,1)[1]
 """
-"""Gradients that equal elements share. (The jvp of real MLX follows the first of them instead.)"""
+"""Gradients that tied elements share. (Real MLX's jvp follows the first tied element.)"""
 
 TIES = np.array([[1, 2, 2], [0, 0, 3]], np.float32)
 
@@ -333,7 +333,8 @@ TIES = np.array([[1, 2, 2], [0, 0, 3]], np.float32)
 @pytest.mark.parametrize("expression", cases(GRADIENTS))
 def test_derivatives(expression: str) -> None:
     if "reverse=True)" in expression and "max" in expression:
-        check(vjp(expression), TIES[:, ::-1].copy() + np.float32([[0, 1, 2]]))  # real MLX does not know ties backwards
+        # real MLX's gradient depends on the order of ties
+        check(vjp(expression), TIES[:, ::-1].copy() + np.float32([[0, 1, 2]]))
         return
     check_derivatives(expression, TIES)
 
@@ -353,7 +354,7 @@ DTYPES = st.sampled_from(["int8", "float16", "bool_"])
 @settings(max_examples=150, deadline=None)
 @given(NAMES, st.lists(st.integers(0, 2), max_size=3), AXES, st.booleans(), DTYPES)
 def test_shapes_and_errors(name: str, shape: list[int], axis: object, keepdims: bool, dtype: str) -> None:
-    """Of any axes: what can be seen without computing, or the error."""
+    """Compare shape and dtype, or the error, for arbitrary axes."""
 
     def look(mx):
         named = {} if name in ("softmax", "cumsum") else {"keepdims": keepdims}
@@ -361,7 +362,7 @@ def test_shapes_and_errors(name: str, shape: list[int], axis: object, keepdims: 
         return tuple(out.shape), str(out.dtype)
 
     if (name == "median" and 0 in shape) or (name == "argmin" and keepdims and not shape):
-        return  # real MLX crashes, or says that it ran out of memory
+        return  # real MLX crashes, or reports that memory is exhausted
     check(look)
 
 
@@ -399,7 +400,10 @@ def test_scans(expression: str) -> None:
 
 
 def test_the_gradient_of_max_of_something_rounded_twice() -> None:
-    """Inside a program XLA may compute what is compared with its largest element in two ways: one place still wins."""
+    """Assert that exactly one element gets the gradient of a maximum.
+
+    XLA may compute the compared values twice, with different rounding.
+    """
 
     def run(mx, x, w):
         def pooled(scale):
@@ -415,7 +419,8 @@ def test_the_gradient_of_max_of_something_rounded_twice() -> None:
 
 
 def test_logsumexp_of_complex_numbers_is_on_the_branch_of_the_largest() -> None:
-    """Which need not be the principal one."""
+    """Compare logsumexp of complex numbers. The branch is that of the largest element, which may differ from the
+    principal one."""
     rng = np.random.default_rng(0)
     x = (rng.uniform(-3, 3, (24, 3)) + 1j * rng.uniform(-3, 3, (24, 3))).astype(np.complex64)
     check(lambda mx, x: [mx.logsumexp(x), mx.logsumexp(x, axis=0), mx.logsumexp(x, axis=1, keepdims=True)], x)
@@ -424,7 +429,7 @@ def test_logsumexp_of_complex_numbers_is_on_the_branch_of_the_largest() -> None:
 
 
 def counting(shape, dtype):
-    """Small integers, whose sums are exact in float32 and, as those below 0 are as many, finite in half precision."""
+    """Return small integers: their sums are exact in float32, and finite in half precision as signs are balanced."""
     values = np.arange(math.prod(shape)) * 7919 % 13
     return (values - (0 if np.dtype(dtype).kind in "ub" else 6)).astype(dtype).reshape(shape)
 
@@ -450,7 +455,7 @@ def test_long_sums_of_narrow_elements(long, dtype, host):
         mean = mx.mean(a, axis)
         assert total.dtype == (mx.sum(a[:1], axis)).dtype
         assert kept.shape == np.sum(x.astype(np.float32), axis, keepdims=True).shape
-        small = 2e-2 if dtype == "bfloat16" else 2e-3 if dtype == "float16" else 1e-5  # one rounding of the result
+        small = 2e-2 if dtype == "bfloat16" else 2e-3 if dtype == "float16" else 1e-5  # the result is rounded once
         wanted = (total, exact), (kept.reshape(total.shape), exact), (mean, exact / (x.size / max(total.size, 1)))
         for got, want in wanted:
             np.testing.assert_allclose(np.array(got.astype(mx.float32)), want, rtol=small, atol=1e-6)
@@ -465,12 +470,12 @@ def test_long_sums_of_narrow_elements(long, dtype, host):
 @pytest.mark.parametrize("host", [True, False])
 @pytest.mark.parametrize("dtype", ["bool_", "int16", "float16", "bfloat16", "float32"])
 def test_places_found_block_by_block(dtype, host, monkeypatch):
-    """What is found first counts, a NaN before all else."""
+    """Assert that blockwise searches return the first extreme, and the first NaN before any number."""
     from mxcompat.ext.debug import clear_cache
 
     monkeypatch.setattr(policy, "LONG_SUM", 50)
     monkeypatch.setattr(policy, "BLOCK_OF_SUM", 16)
-    clear_cache()  # of executables for these shapes that know nothing of it
+    clear_cache()  # drop executables compiled without these thresholds
     rng = np.random.default_rng(0)
     shapes = [(203,), (7, 31), (3, 100), (2, 5, 13), (1, 1, 77)]
     for shape in shapes if host else shapes[::2]:
@@ -493,7 +498,7 @@ def test_reduced_block_by_block(dtype, host, monkeypatch):
 
     monkeypatch.setattr(policy, "LONG_SUM", 50)
     monkeypatch.setattr(policy, "BLOCK_OF_SUM", 16)
-    clear_cache()  # of executables for these shapes that know nothing of it
+    clear_cache()  # drop executables compiled without these thresholds
     rng = np.random.default_rng(0)
     half = dtype in ("float16", "bfloat16")
     cases = [((203,), None), ((7, 31), (0,)), ((3, 100), (1,)), ((2, 5, 13), (0, 2)), ((1, 1, 77), (2,))]
@@ -517,7 +522,7 @@ def test_reduced_block_by_block(dtype, host, monkeypatch):
 @pytest.mark.parametrize("axis", [None, 0, 1])
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "uint16", "int16"])
 def test_means_of_narrow_integers_are_exact_sums(dtype, axis):
-    """Of more of the largest and smallest numbers than 32 bits can sum."""
+    """Assert that means of narrow integers are exact if their sums exceed 32 bits."""
     low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     for number in (low, high):
         x = np.full((33, (1 << 20) // 2), number, dtype)
@@ -530,7 +535,10 @@ def test_means_of_narrow_integers_are_exact_sums(dtype, axis):
 @pytest.mark.parametrize("ddof", [0, 1])
 @pytest.mark.parametrize("name", ["var", "std"])
 def test_derivatives_of_what_is_far_from_zero(name, ddof, mode):
-    """The rounding of the mean has no part in them: what moves all elements alike does not move their spread."""
+    """Assert that derivatives of var and std are exact far from zero.
+
+    A rounding error of the mean shifts all deviations alike, and must cancel.
+    """
     x = (np.random.default_rng(0).standard_normal((3, 40)) * 0.01 + 1000).astype(np.float32)
     away = x.astype(np.float64) - x.mean(1, dtype=np.float64, keepdims=True)
     exact = 2 * away / (40 - ddof)
@@ -586,7 +594,7 @@ def test_no_wide_copy_is_made(host):
     assert done.returncode == 0, done.stderr
     found = {name: int(kilobytes) for name, kilobytes in (line.rsplit(maxsplit=1) for line in done.stdout.splitlines())}
     assert len(found) == 6
-    assert max(found.values()) < 160_000, found  # for the compiler; a wide copy has 262 144
+    assert max(found.values()) < 160_000, found  # includes room for the compiler; a wide copy has 262 144
 
 
 AXES = [
@@ -606,7 +614,7 @@ def test_axes_are_any_sequence_of_integers(name, axes):
 @pytest.mark.parametrize("way", ["in NumPy", "compiled"])
 @pytest.mark.parametrize(("dtype", "value"), [("uint8", 255), ("int8", -128), ("int8", 127), ("bool_", True)])
 def test_long_sums_of_bytes_are_exact(dtype, value, way):
-    """They are summed in 16 bits first."""
+    """Assert that long sums of bytes are exact, although they are accumulated in 16 bits first."""
     shape = (1024, 1056)
     x = ours.full(shape, value, getattr(ours, dtype))
     with host_disabled() if way == "compiled" else contextlib.nullcontext():
@@ -625,13 +633,14 @@ LONG = np.sin(np.arange(40000, dtype=np.float32)) / 2
 @pytest.mark.parametrize("inclusive", [False, True])
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "logcumsumexp"])
 def test_scans_of_many_elements(name, shape, reverse, inclusive, xla_only):
-    """In steps, or over pairs."""
+    """Compare scans of many elements, computed sequentially or by pairs."""
 
     def scan(mx, x):
         x = 1 + x / 64 if name == "cumprod" else x
         return getattr(mx, name)(x, axis=-2 if len(shape) == 3 else -1, reverse=reverse, inclusive=inclusive)
 
-    check(scan, LONG.reshape(shape), tol=1e-3 if name == "cumsum" else 1e-4)  # 40000 are added up in another order
+    # 40000 elements are added in another order
+    check(scan, LONG.reshape(shape), tol=1e-3 if name == "cumsum" else 1e-4)
 
 
 @pytest.mark.parametrize("shape", [(40, 1000), (40000,)])
@@ -660,7 +669,10 @@ def test_extremes_of_complex_numbers(name, x, tier):
 
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_extremes_of_complex_numbers_that_are_computed_along_with_them(name, tier):
-    """Where XLA computes them twice it rounds differently, in a hurry: no element equals the extreme then."""
+    """Assert that gradients of complex extremes reach an element.
+
+    XLA's fast compile may compute the values twice with different rounding, so that no element equals the extreme.
+    """
     x = mx.random.normal((200, 100), key=mx.random.key(0))
 
     def f(p):

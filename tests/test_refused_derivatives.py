@@ -1,4 +1,4 @@
-"""Derivatives with respect to indices, masks, packed weights and bits: real MLX raises, whatever road leads there."""
+"""Derivatives with respect to indices, masks, packed weights and bits: real MLX raises for every transform."""
 
 import itertools
 
@@ -59,7 +59,7 @@ ROADS = {
 
 
 def scope(mx):
-    """What the functions work on, of the same values on both sides."""
+    """Return the operands of the functions, with the same values on both sides."""
     fill = lambda *shape: mx.cos(mx.arange(int(np.prod(shape)), dtype=mx.float32)).reshape(shape)  # noqa: E731
     w = fill(3, 32, 64)
     return {
@@ -98,7 +98,7 @@ def test_indices_that_are_stopped(function):
 
         return mx.grad(loss)(mx.array(X))
 
-    if not isinstance(run(real, derived), Exception):  # it has no derivative of segmented_mm at all
+    if not isinstance(run(real, derived), Exception):  # real MLX has no derivative of segmented_mm
         check(derived, tol=1e-3)  # sums of a few hundred products
     assert not isinstance(run(ours, derived), Exception)
 
@@ -132,7 +132,7 @@ mx.block_masked_mm(a, b, 32, m, s, s)
 
 
 def masked(function, road):
-    """The derivative with respect to what the masks are made of."""
+    """Return a derivative with respect to the source of the masks."""
 
     def derived(mx):
         a = mx.cos(mx.arange(64.0 * 64)).reshape(64, 64)
@@ -177,7 +177,7 @@ mx.isclose(b, mx.stop_gradient(y))
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("function", CLOSE)
 def test_bools_that_are_compared_with_others(function, road):
-    """MLX negates the cotangent of the second, and bools cannot be negated."""
+    """Compare `isclose` with bools: MLX negates the second cotangent, and bools have no negation."""
 
     def derived(mx):
         def f(x):
@@ -205,7 +205,7 @@ PICKED = {
 
 @pytest.mark.parametrize("name", PICKED)
 def test_what_the_gradient_within_does_not_depend_on_may_be_chosen_by_the_data(name):
-    """MLX raises where a cotangent or a tangent arrives at an index, and none does."""
+    """Assert that data may select values if no cotangent or tangent reaches the index. MLX raises otherwise."""
 
     def derivatives(mx):
         def loss(w, a):

@@ -1,4 +1,4 @@
-"""What is costly and read many times over is computed once."""
+"""A costly value with many readers is computed once."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ def calls(f, *inputs):
     compute_once(module)
     text = str(module)
     compiled = lowered.compile()
-    assert compiled.as_text().count("to_apply=%kept_") == text.count("call @kept_")  # XLA keeps what there is
+    assert compiled.as_text().count("to_apply=%kept_") == text.count("call @kept_")  # XLA keeps all of them
     return text.count("call @kept_")
 
 
@@ -42,11 +42,11 @@ def calls(f, *inputs):
         (lambda t, x: long(t, 20) * x, 1),
         (lambda t, x: sum(jnp.pad(t[k:], ((0, k), (0, 0))) for k in range(9)) * x, 1),  # calls, of functions that pad
         (lambda t, x: jnp.where(long(t, 20) > 1, t, 0.0) * x, 1),
-        (lambda t, x: jnp.sort(long(t, 20)) * x, 0),  # a call of what has it in memory
+        (lambda t, x: jnp.sort(long(t, 20)) * x, 0),  # a call materializes its operands
         (lambda t, x: jnp.cos(t)[:4] * x[:, :4], 0),  # little
         (lambda t, x: jnp.cos(t) * x[:2], 0),  # not often
         (lambda t, x: jnp.cos(t[0, 0]) * x, 0),  # one number
-        (lambda t, x: jnp.cos(t).sum(0) * x, 0),  # in memory anyway
+        (lambda t, x: jnp.cos(t).sum(0) * x, 0),  # materialized in any case
         (lambda t, x: jax.lax.scan(lambda s, r: (s, jnp.cos(t) * x), 0.0, x[:2])[1], 1),
     ],
 )

@@ -1,4 +1,4 @@
-"""`mx.ext.reproducible`: the same bits in every run, in every process, and after a restart."""
+"""`mx.ext.reproducible`: equal bits in every run and process, and after a restart."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_restarted_run_goes_on_as_the_first_did(program: str, tmp_path: Path) 
 
 
 def repeated(program: str, times: int) -> list[str]:
-    """The bits of the first step, each time from the same state."""
+    """Return the bits of the first step, repeated from the same state."""
     made = PROGRAMS[program]()
     start = {name: np.array(value) for name, value in made.state().items()}
     found = []
@@ -53,7 +53,7 @@ def repeated(program: str, times: int) -> list[str]:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_what_a_step_has_been_through_does_not_show(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps in NumPy before, and its executables of the other kind, change nothing; nor does the fortieth run."""
+    """Assert that bits do not depend on earlier steps in NumPy, other executables, or the number of runs."""
     clear_cache()
     with ext.reproducible():
         (first,) = repeated(program, 1)
@@ -61,7 +61,7 @@ def test_what_a_step_has_been_through_does_not_show(program: str, monkeypatch: p
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
     other = repeated(program, 3)
-    compiles()  # waits for what is being compiled
+    compiles()  # waits for background compiles
     other += repeated(program, 2)
     assert len({*other, first}) > 1, "this program has the same bits anyway"
     with ext.reproducible():
@@ -69,7 +69,7 @@ def test_what_a_step_has_been_through_does_not_show(program: str, monkeypatch: p
 
 
 def test_buffers_that_others_hold_are_copied(plans) -> None:
-    """The executable writes over the buffer in any case, so that the bits do not depend on who holds it."""
+    """Assert that bits do not depend on other references: the executable always donates, after a copy if needed."""
     data = np.arange(1 << 16, dtype=np.float32)
     with ext.reproducible():
         for held in (False, True, False):
@@ -100,7 +100,7 @@ def test_one_executable_for_all_numbers(plans) -> None:
 
 
 def test_numbers_are_not_folded() -> None:
-    """XLA would take `x * 0.1 * 0.3` for one product with a constant, were they constants."""
+    """Assert that numbers are arguments: XLA would fold the constants of `x * 0.1 * 0.3`."""
     x = np.linspace(0.1, 9, 1000, dtype=np.float32)
     with ext.reproducible():
         for a, b in ((0.1, 0.3), (0.1, 0.3), (0.7, 0.9)):
@@ -119,7 +119,7 @@ def test_a_huge_derivative_is_cut_in_the_same_way_each_time(plans) -> None:
         found = []
         for _ in range(3):
             found.append(np.array(mx.grad(loop)(x)))
-            found.append(np.array(mx.grad(loop)(x * 1)))  # beside something else
+            found.append(np.array(mx.grad(loop)(x * 1)))  # together with another computation
     for got in found[2:]:
         np.testing.assert_array_equal(got, found[0])
     assert sum(isinstance(p, Segments | Split) for p in plans) >= 3
@@ -145,7 +145,8 @@ def test_the_switch_and_the_context() -> None:
 
 
 def test_an_optimizer_forgets_its_past() -> None:
-    """Of many settings an optimizer compiles the first ones only; here that must not decide anything."""
+    """Assert that results do not depend on an optimizer's history: of many settings, only the first ones are
+    compiled."""
     start = np.linspace(-1, 1, 200, dtype=np.float32)
 
     def update(optimizer):
@@ -178,7 +179,7 @@ print(words.tolist(), os.environ.get("XLA_FLAGS"))
 
 @pytest.mark.parametrize("flags", ["", "--xla_cpu_enable_fast_math=false"])
 def test_codes_of_random_weights_are_compiled_in_the_end(flags: str) -> None:
-    """LLVM takes a loop over random bits for a checksum, and looks into it for ever, unless it is told not to."""
+    """Assert that a loop over random bits compiles. LLVM searches it for a checksum without end, unless disabled."""
     inherited = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     environment = {**inherited, "PYTHONPATH": str(ROOT), "MXCOMPAT_REPRODUCIBLE": "1", "MXCOMPAT_HOST": "0",
                    "JAX_ENABLE_COMPILATION_CACHE": "0", **({"XLA_FLAGS": flags} if flags else {})}  # fmt: skip
@@ -187,5 +188,5 @@ def test_codes_of_random_weights_are_compiled_in_the_end(flags: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     words, _, left = done.stdout.strip().rpartition("]] ")
-    assert words == "[[2733370010, 3722984361"  # real MLX's
+    assert words == "[[2733370010, 3722984361"  # the words of real MLX
     assert left == (flags or "None")

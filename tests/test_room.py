@@ -1,4 +1,4 @@
-"""Caches that are lengthened by zeros: prefixes of buffers whose size doubles."""
+"""Caches extended by zeros: prefixes of buffers whose size doubles."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def draw(*shape):
 
 
 class Cache:
-    """Keys of a model that generates tokens, in a buffer that grows by 256 entries at a time."""
+    """Cache of keys during generation, in a buffer that grows by 256 entries at a time."""
 
     def __init__(self, mx, first=STEP):
         self.mx, self.keys, self.offset = mx, mx.zeros((1, 2, first, 4)), 0
@@ -49,14 +49,14 @@ def test_a_buffer_doubles():
 
 @pytest.mark.usefixtures("xla_only")
 def test_a_size_in_between_costs_no_compile():
-    """The programs for 1024 entries serve 513 to 1023."""
+    """Assert that the programs for 1024 entries serve 513 to 1023."""
     cache, new = Cache(mx), []
     mx.eval(cache.update(mx.array(draw(1, 2, STEP, 4))))
     for n in range(STEP, 1300):
         before = compiles()
         mx.eval(attended(mx, cache, draw(1, 2, 1, 4)))
         new += [n] * (compiles() - before)
-    assert [n for n in new if n > 600] == [1023, 1024, 1025, 1025, 1026, 1026, 1026]  # first a number is a constant
+    assert [n for n in new if n > 600] == [1023, 1024, 1025, 1025, 1026, 1026, 1026]  # at first the size is a constant
     assert len(new) <= 22
 
 
@@ -156,7 +156,7 @@ def test_under_transforms():
     ("make", "is_prefix"),
     [
         (lambda: grown(mx), True),
-        (lambda: grown(mx, 512), False),  # a power of two as it is
+        (lambda: grown(mx, 512), False),  # already a power of two
         (lambda: grown(mx, 255), False),
         (lambda: mx.concatenate([mx.array(KEYS)[0], mx.zeros((256, 4))]), False),
         (lambda: mx.concatenate([mx.array(KEYS) + 1, mx.zeros((1, 256, 4))], axis=1), False),  # not computed yet

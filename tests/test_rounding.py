@@ -1,4 +1,4 @@
-"""Products are rounded before they are added to each other, in optimised code too."""
+"""Products are rounded before they are added, in optimized code too."""
 
 import jax
 import numpy as np
@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(autouse=True)
 def optimised(xla_only):
-    with ext.reproducible():  # one executable, made for speed
+    with ext.reproducible():  # one optimized executable
         yield
 
 
@@ -33,13 +33,13 @@ def test_equal_products_cancel(difference, dtype):
 
 
 def test_products_that_overflow_do_not_add_up():
-    """Real MLX has NaN here too."""
+    """Assert that overflowing products give NaN, as in real MLX."""
     u, v = mx.array([[-5e19, 1.2e20]]), mx.array([[1e19, 1.2e19]])
     assert np.isnan(mx.compile(lambda u, v: (u * v).sum(1))(u, v).item())
 
 
 def test_products_in_half_precision_are_rounded_whatever_they_are_added_to():
-    """On some processors (AVX512-FP16) they were not."""
+    """Assert that half-precision products are rounded before an add. (With AVX512-FP16 they once were not.)"""
     a, b, c = RNG.standard_normal((3, 2000)).astype(np.float16)
     want = a * b - c, c - a * b, (a * b).reshape(40, 50).T.reshape(-1) + c
     got = mx.compile(lambda a, b, c: [a * b - c, c - a * b, (a * b).reshape(40, 50).T.reshape(-1) + c])(
@@ -60,7 +60,7 @@ def test_nothing_else_changes():
 
 @pytest.mark.parametrize("changed", [lambda x: x.astype(mx.float16).astype(mx.float32), lambda x: x * x])
 def test_sums_of_what_is_repeated(changed):
-    """XLA's library for them gave another sum in each run."""
+    """Assert that sums of repeated values are deterministic. (XLA's library gave another sum in each run.)"""
     x = mx.array(np.random.default_rng(1).standard_normal(1 << 16).astype(np.float32))
     f = mx.compile(lambda x: changed(mx.tile(x, 20)).sum())
     want = np.tile(np.array(changed(x), np.float64), 20).sum()

@@ -1,4 +1,4 @@
-"""Products of one row take the matrix as it lies in memory, on a CPU."""
+"""Products of one row read the matrix in its memory layout, on a CPU."""
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ def test_which_products(f, x, turned):
 
 
 def test_a_linear_layer(xla_only):
-    """Values and derivatives, of one row and of a batch of one row each."""
+    """Compare values and derivatives, for one row and for a batch of single rows."""
     x, w = mx.array(ROW), mx.array(W)
     f = mx.compile(lambda x, w: mx.value_and_grad(lambda x, w: mx.sin(x @ w.T).sum(), (0, 1))(x, w))
     with ext.reproducible():
@@ -92,6 +92,6 @@ def test_what_is_added_to_a_product_of_a_vector_is_added_after_it(f, x, apart):
 
 
 def test_xla_adds_within_such_a_product_by_itself():
-    """Once it does not, the pass is not needed."""
+    """Assert that XLA fuses the add into the product. When it stops, the pass can go."""
     text = jax.jit(lambda x, w, b: x @ w.T + b).lower(VECTOR, W, BIAS).compile().as_text()
     assert any(" dot(" in c and " add(" in c for c in text.split("\n\n") if "ENTRY" not in c)

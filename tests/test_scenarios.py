@@ -1,4 +1,4 @@
-"""Programs as MLX users write them, one for each page of its guide: they do here what they do on real MLX."""
+"""Programs as MLX users write them, one for each page of its guide, compared with real MLX."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.oracle import check
 
 
 def outcome(f: Callable[[], Any]) -> Any:
-    """What a call returns, or the type of its exception."""
+    """Return the result of a call, or the type of its exception."""
     try:
         return f()
     except Exception as error:

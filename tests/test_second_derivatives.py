@@ -1,5 +1,7 @@
-"""Derivatives of derivatives of nearly every op, over a short chain of it: MLX's, and, as they are new, by NumPy alone,
-since XLA would take seconds to compile them."""
+"""Second derivatives of nearly every op, over a short chain of it, compared with MLX's.
+
+New programs use NumPy alone, since XLA would take seconds to compile them.
+"""
 
 import math
 import re
@@ -98,11 +100,11 @@ WAYS = (tangent, gradient_of_gradient, tangent_of_gradient, gradient_of_tangent)
 
 
 NO_RULE = "mplemented|NYI|with respect to indices"
-"""What MLX says where it has none: forward through a scatter, say, or back through the tangent of a maximum."""
+"""MLX's messages for a missing rule, such as forward through a scatter, or back through the tangent of a maximum."""
 
 
 def by_mlx(way, step):
-    """The derivative, or None where MLX has no rule for it."""
+    """Return the derivative, or None where MLX has no rule for it."""
     try:
         return np.array(way(real, chain(real, step), real.array(X), real.array(DIRECTION)))
     except (RuntimeError, ValueError) as error:
@@ -113,7 +115,7 @@ def by_mlx(way, step):
 
 @pytest.mark.parametrize("name", STEP)
 def test_second_derivatives(name):
-    """Those of a scalar are the same three ways, also where MLX has but one of them."""
+    """Compare second derivatives of a scalar: all mode orders agree, even if MLX has only one of them."""
     before = events.stats.compiles
     found = [np.array(way(ours, chain(ours, STEP[name]), ours.array(X), ours.array(DIRECTION))) for way in WAYS]
     assert events.stats.compiles == before
@@ -128,7 +130,7 @@ def test_second_derivatives(name):
 
 @pytest.mark.parametrize("name", ["cumprod", "cross", "logcumsumexp", "prod"])
 def test_a_long_chain(name):
-    """What grew with each step more: 21 of `logcumsumexp` took XLA 46 s."""
+    """Assert that the work per step of a long chain is constant. (21 steps of `logcumsumexp` once took XLA 46 s.)"""
     before = events.stats.compiles
 
     def function(x):
@@ -142,7 +144,7 @@ def test_a_long_chain(name):
 
 
 def test_a_matrix_of_second_derivatives_is_symmetric():
-    """That of `cholesky` was not, when XLA computed it."""
+    """Assert that a Hessian is symmetric. XLA's derivative of `cholesky` was not."""
     matrix = ours.array(X @ X.T + np.eye(4, dtype=np.float32))
     weights = ours.array(OTHER)
 
@@ -160,7 +162,7 @@ def test_a_matrix_of_second_derivatives_is_symmetric():
 
 
 def test_truncated_normals_between_equal_bounds():
-    """They follow the lower one, as in MLX."""
+    """Assert that the derivatives at equal bounds follow the lower one, as in MLX."""
     for mode in ("grad", "jvp"):
         results = []
         for mx in (real, ours):
@@ -213,7 +215,7 @@ def test_of_extremes_of_complex_numbers(f):
 
 
 def test_of_a_compiled_function_that_has_state():
-    """Its node is one of the outputs of what is differentiated, with several results of its own."""
+    """Differentiate a compiled function with state twice. Its node has several results, and is an output itself."""
 
     def second(mx):
         state = [mx.array(1.0)]

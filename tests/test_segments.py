@@ -1,4 +1,4 @@
-"""Derivatives of large programs, which run in segments: the same numbers, and few compiles however long the loop."""
+"""Derivatives of large programs, which run in segments: equal numbers, and few compiles for long loops."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ X = RNG.standard_normal((3, 40, 4)).astype(np.float32)
 
 
 def unrolled(mx, x, steps):
-    """The loss of a recurrence, a function of its parameters."""
+    """Return the loss of a recurrence, a function of its parameters."""
 
     def loss(params):
         h, total = mx.zeros((x.shape[0], 4)), mx.array(0.0)
@@ -64,7 +64,7 @@ def tiny(monkeypatch, xla_only):
 
 
 def several(mx, x):
-    """Outputs that later segments read too, an integer on the way, a complex one, one that does not count."""
+    """Return outputs that later segments read, an integer, a complex number, and an unused value."""
 
     def f(a, b):
         order = mx.argsort(a, axis=-1)
@@ -88,7 +88,7 @@ def half_cotangent(mx, x):
 
 
 def kept(mx, x):
-    """Values stored away on the way stay readable."""
+    """Store intermediate values, which stay readable."""
     seen = []
 
     def f(a):

@@ -19,7 +19,7 @@ U = np.ones((1, 2, 1), np.float32)
 
 
 def lines(text: str) -> list[str]:
-    """The expressions in a text, one per line."""
+    """Return the expressions in a text, one per line."""
     return [line.strip() for line in text.strip().splitlines()]
 
 
@@ -568,7 +568,7 @@ shapes = st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple)
 
 @given(shapes, st.data())
 def test_inferred_shapes(shape: tuple[int, ...], data: st.DataObject) -> None:
-    """Of any array: what is promised without computing is what real MLX promises."""
+    """Compare the shapes inferred without computation, for arbitrary arrays."""
     axis = st.integers(-len(shape) - 1, len(shape))
     i, j, k = (data.draw(axis) for _ in range(3))
     axes = data.draw(st.permutations(range(len(shape))))
@@ -608,6 +608,6 @@ def test_inferred_shapes(shape: tuple[int, ...], data: st.DataObject) -> None:
     ],
 )  # fmt: skip
 def test_what_the_methods_take_for_shapes_and_axes(shape: tuple) -> None:
-    """The first argument, if it is a sequence, is all that is read."""
+    """Assert that methods ignore further arguments after a sequence."""
     for name in ("reshape", "transpose"):
         check(lambda mx: getattr(mx.ones((2, 2)), name)(*shape))  # noqa: B023

@@ -1,4 +1,4 @@
-"""`mx.ext.sharding`, in processes of their own: how many devices there are is settled when JAX starts."""
+"""`mx.ext.sharding`, in separate processes, because JAX fixes the number of devices at its start."""
 
 import json
 import os
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def run(*commands, devices=8):
-    """What these commands of Python's print, all of them run at the same time."""
+    """Run these Python commands concurrently, and return their outputs."""
     with ExitStack() as stack:
         started = [stack.enter_context(_process(*command, devices=devices)) for command in commands]
         outs = [process.communicate(timeout=900)[0] for process in started]
@@ -47,7 +47,7 @@ def test_programs_over_eight_devices(marked):
 
 
 def test_a_mesh_over_two_processes():
-    """Each runs the same program on its half of the devices."""
+    """Run the same program in two processes, each on its half of the devices."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -57,7 +57,7 @@ def test_a_mesh_over_two_processes():
 
 
 def test_the_example(tmp_path):
-    """On two devices: the losses of one, half the memory, the collectives, and a plot."""
+    """Check the example on two devices: equal losses, half the memory, the collectives, and a plot."""
     plot = tmp_path / "plot.svg"
     small = ["--steps", 2, "--dims", 32, "--layers", 1, "--context", 8, "--vocabulary", 64, "--batch", 4]
     (out,) = run(("examples/sharded_gpt.py", "--devices", 2, *small, "--plot", plot), devices=1)
@@ -73,7 +73,7 @@ def test_the_example(tmp_path):
 
 
 def test_a_training_step_for_256_devices():
-    """What docs/scaling.md says of it: the collectives of each layout, how many devices they are among, their bytes."""
+    """Check the claims of docs/scaling.md: the collectives of each layout, their numbers of devices, their bytes."""
     (out,) = run(("tests/sharding_pod.py",), devices=256)
     found = json.loads(out)
     size, loss = found["parameters"], 4
@@ -93,7 +93,7 @@ def test_a_training_step_for_256_devices():
 
 
 class Text:
-    """What stands for an executable: its text."""
+    """Stand-in for an executable: its text."""
 
     def __init__(self, *lines):
         self.lines = lines

@@ -1,7 +1,7 @@
-"""Programs that steer by their own numbers: simulations, samplers, control. They do here what they do on real MLX.
+"""Programs that branch on their own numbers: simulations, samplers, control. They are compared with real MLX.
 
-Unlike a training loop, such a program reads values between the steps, changes arrays in place, and decides by what it
-read what to build next.
+Unlike a training loop, such a program reads values between the steps, changes arrays in place, and branches on the
+values read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.oracle import check, ours, real
 
 
 def pendulum(mx: Any) -> list[Any]:
-    """A fourth-order Runge-Kutta method, and the gradient of where it ends with respect to where it began."""
+    """Run a fourth-order Runge-Kutta method, and differentiate its final state by the initial one."""
 
     def slope(state):
         return mx.stack([state[1], -mx.sin(state[0]) - 0.2 * state[1]])
@@ -38,7 +38,7 @@ def pendulum(mx: Any) -> list[Any]:
 
 
 def gravity(mx: Any) -> list[Any]:
-    """Bodies that attract one another: positions and velocities are updated in place, an alias sees it."""
+    """Simulate gravity: positions and velocities are updated in place, which an alias sees."""
     mx.random.seed(1)
     place = mx.random.normal((9, 3))
     speed = mx.zeros_like(place)
@@ -55,7 +55,7 @@ def gravity(mx: Any) -> list[Any]:
 
 
 def life(mx: Any) -> list[Any]:
-    """Cells that live by how many neighbours they have, counted once by a convolution and once by rolling."""
+    """Run the game of life, with neighbours counted by a convolution and by rolling."""
     mx.random.seed(2)
     board = mx.random.bernoulli(0.35, (1, 12, 12, 1)).astype(mx.float32)
     kernel = mx.ones((1, 3, 3, 1))
@@ -72,7 +72,7 @@ def life(mx: Any) -> list[Any]:
 
 
 def kalman(mx: Any) -> list[Any]:
-    """A filter over noisy readings, some of which are missing."""
+    """Run a Kalman filter over noisy readings, some of which are missing."""
     mx.random.seed(3)
     move, look = mx.array([[1.0, 0.5], [0.0, 1.0]]), mx.array([[1.0, 0.0]])
     state, spread = mx.zeros((2, 1)), mx.eye(2)
@@ -91,7 +91,7 @@ def kalman(mx: Any) -> list[Any]:
 
 
 def metropolis(mx: Any) -> list[Any]:
-    """A random walk that accepts by a comparison in Python, then Hamiltonian steps that accept by `where`."""
+    """Run a random walk that accepts by a comparison in Python, then Hamiltonian steps that accept by `where`."""
     mx.random.seed(4)
 
     def density(x):
@@ -119,7 +119,7 @@ def metropolis(mx: Any) -> list[Any]:
 
 
 def clusters(mx: Any) -> list[Any]:
-    """k-means until nothing moves any more."""
+    """Run k-means until it converges."""
     mx.random.seed(5)
     points = mx.concatenate([mx.random.normal((20, 2)) + centre for centre in (0, 5, 10)])
     centres = points[mx.array([0, 25, 55])]
@@ -135,7 +135,7 @@ def clusters(mx: Any) -> list[Any]:
 
 
 def episodes(mx: Any) -> list[Any]:
-    """Policy gradient over episodes of different lengths, with a second network that follows the first slowly."""
+    """Run a policy gradient over episodes of different lengths, with a slowly updated second network."""
     packages = REAL if mx is real else OURS
     nn, optimizers, utils = packages.nn, packages.optim, packages.utils
     mx.random.seed(6)
@@ -169,7 +169,7 @@ def episodes(mx: Any) -> list[Any]:
 
 
 def denoise(mx: Any) -> list[Any]:
-    """A reverse diffusion: the step number indexes a schedule, and the last step adds no noise."""
+    """Run a reverse diffusion: the step number indexes a schedule, and the last step adds no noise."""
     mx.random.seed(7)
     rates = mx.linspace(1e-3, 0.2, 8)
     kept = mx.cumprod(1 - rates)
@@ -202,7 +202,7 @@ def test_the_third_run_compiles_nothing(program: Callable[[Any], list[Any]]) -> 
 
 
 def test_numpy_and_back_at_every_step() -> None:
-    """A program that keeps its data in NumPy and computes with MLX."""
+    """Run a program that keeps its data in NumPy and computes with MLX."""
 
     def exchange(mx: Any) -> Any:
         rng = np.random.default_rng(0)

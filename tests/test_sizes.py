@@ -1,4 +1,4 @@
-"""What is too large: refused when it is built or before it is computed, with every array as it was."""
+"""Arrays that are too large: refused when built or before evaluation, with every array unchanged."""
 
 import numpy as np
 import pytest
@@ -64,12 +64,12 @@ def test_more_than_there_is(name, failed_jobs):
         assert "In the evaluation of [" in caught.value.__notes__[0]
     assert y.tolist() == [2.0, 3.0]
     settle()
-    assert all("Unable to allocate" in told for told in failed_jobs)  # it may have been compiled at the second try
+    assert all("Unable to allocate" in told for told in failed_jobs)  # a retry may have compiled it
     failed_jobs.clear()
 
 
 def test_a_retry_with_less(monkeypatch):
-    """Whoever has memory again gets the result of the same graph."""
+    """Assert that a retry with free memory gives the result of the same graph."""
     from mxcompat._graph import policy
     from mxcompat._graph.run import allocation
 

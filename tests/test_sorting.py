@@ -178,7 +178,7 @@ def test_sorts_are_stable(dtype: str, axis: int | None) -> None:
     def case(mx, values):
         x = mx.array(values).astype(getattr(mx, dtype))
         if dtype == "uint32":
-            x = x * 100_000_000  # of which some need all bits
+            x = x * 100_000_000  # some values need all bits
         return mx.sort(x, axis=axis), mx.argsort(x, axis=axis)
 
     check(case, values)
@@ -198,7 +198,7 @@ SELECTED = [
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(("kth", "n", "special"), SELECTED)
 def test_partitions_of_long_rows(kth: int, n: int, special: int, dtype: str) -> None:
-    """Of which only a few elements are sorted."""
+    """Compare partitions of long rows, which sort only a few elements."""
     rng = np.random.default_rng(special)
     values = rng.integers(-300, 300, (2, n)).astype(np.float32)
     values[:, rng.choice(n, special, replace=False)] = rng.choice([np.nan, np.inf, -np.inf, -0.0, 0.0], special)
@@ -228,7 +228,7 @@ def test_derivatives_of_partitions_of_long_rows() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_extremes_of_long_rows(name: str, dtype: str) -> None:
-    """Which are found in two passes."""
+    """Compare extremes of long rows, which take two passes."""
     rng = np.random.default_rng(2)
     values = rng.integers(0, 50, (3, 4100)).astype(np.float32)
     rows = [values, values.T.copy(), -values]
@@ -245,5 +245,5 @@ def test_extremes_of_long_rows(name: str, dtype: str) -> None:
     x = ours.array(values)
     find = getattr(ours, name)
     assert ours.vmap(find)(x).tolist() == find(x, axis=1).tolist()
-    rounded = x * 0.1 + 0.3  # which may be computed twice, not alike
+    rounded = x * 0.1 + 0.3  # XLA may compute it twice, differently
     assert find(rounded * rounded + rounded, axis=1).tolist() == getattr(values, name)(axis=1).tolist()

@@ -1,4 +1,4 @@
-"""`mx.ext.sparse`, against `jax.experimental.sparse` and the same with dense matrices."""
+"""`mx.ext.sparse`, compared with `jax.experimental.sparse` and dense matrices."""
 
 import jax
 import numpy as np

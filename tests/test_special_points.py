@@ -1,7 +1,7 @@
-"""Derivatives, both ways, where they are special: at 0 and -0, ties, kinks, poles, infinities and NaN. All ops, against
-real MLX, in NumPy and in XLA.
+"""Derivatives at special points, in both modes: 0 and -0, ties, kinks, poles, infinities and NaN.
 
-The calls of a group are evaluated together, so that XLA compiles once for each.
+All ops are compared with real MLX, in NumPy and in XLA. The calls of a group are evaluated together, so that XLA
+compiles once for each.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COMPARISONS = (
 )  # fmt: skip
 
 BACKWARD_ONLY = ("cumprod", "cumprod backward")
-"""Real MLX has no `jvp` for these."""
+"""Ops without a `jvp` in real MLX."""
 
 Case = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
 
@@ -126,13 +126,13 @@ def test_derivatives(group: str, tier: str) -> None:
         if isinstance(result, Exception):
             raise result
     for name in want:
-        same(got[name], want[name], 1e-4, name)  # slopes of up to 1e5, and rounded differently
+        same(got[name], want[name], 1e-4, name)  # slopes reach 1e5, and are rounded differently
 
 
 @pytest.mark.parametrize("tier", ["NumPy", "XLA"])
 @pytest.mark.parametrize("name", [*BINARY, *COMPARISONS])
 def test_one_operand_for_all(name: str, tier: str) -> None:
-    """A number, or an array of one element: NumPy takes other ways for some of these."""
+    """Compare ops with a number or a one-element array as operand; NumPy has special paths for these."""
 
     def every(mx: Any) -> list[Any]:
         function, x = getattr(mx, name), mx.array(POINTS)
@@ -145,7 +145,7 @@ def test_one_operand_for_all(name: str, tier: str) -> None:
 
 
 def test_what_is_constant_has_no_tangent_that_is_infinite() -> None:
-    """0 * inf is NaN, but a constant adds nothing: in NumPy as in XLA."""
+    """Assert that a constant adds no tangent, although 0 * inf is NaN: in NumPy as in XLA."""
     x = np.array([0.0, 1.0], np.float32)
     call = GROUPS["selections"]["divmod"][0]
     for tier in (nullcontext(), host_disabled()):
@@ -178,27 +178,28 @@ QUOTIENTS = {
 @pytest.mark.parametrize("tier", ["NumPy", "XLA"])
 @pytest.mark.parametrize("name", QUOTIENTS)
 def test_complex_quotients(name: str, tier: str) -> None:
-    """Infinite where what is divided is, and zero where the divisor is infinite, as C has it."""
+    """Compare complex quotients: infinite if the dividend is, and zero if the divisor is infinite, as in C."""
     with nullcontext() if tier == "NumPy" else host_disabled():
         same(run(ours, QUOTIENTS[name], (PLANE,)), run(real, QUOTIENTS[name], (PLANE,)))
 
 
 @pytest.mark.parametrize("exponent", [-1, -2, -3, -0.5, 10, 0.5])
 def test_complex_powers_in_numpy(exponent: float) -> None:
-    """What overflows on the way is not NaN."""
+    """Assert that overflow within a complex power does not give NaN."""
 
     def raised(mx: Any, z: Any) -> Any:
         return z**exponent
 
     infinite = exponent < 0 or exponent == 0.5
     given = PLANE[np.isfinite(PLANE) | (np.isinf(PLANE) & ~np.isnan(PLANE) & infinite)]
-    same(run(ours, raised, (given,)), run(real, raised, (given,)), tol=1e-4)  # MLX goes by the logarithm, in float32
+    # MLX computes it through a float32 logarithm
+    same(run(ours, raised, (given,)), run(real, raised, (given,)), tol=1e-4)
 
 
 @pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_the_tangent_of_expm1_is_an_exponential(dtype):
-    """Far below 0, where the cotangent is 0."""
+    """Compare the tangent of expm1 far below 0, where its cotangent is 0."""
 
     def run(mx, x):
         x = x.astype(getattr(mx, dtype))
@@ -214,7 +215,7 @@ def test_the_tangent_of_expm1_is_an_exponential(dtype):
 
 @pytest.mark.usefixtures("tier")
 def test_signs_of_zero() -> None:
-    """Those of what is no number, and of the zeros, which 1 divided by them tells."""
+    """Compare the signs of NaN and of zero, which the reciprocal shows."""
 
     def inverses(mx: Any, x: Any) -> Any:
         slope = mx.grad(lambda x: mx.abs(x).sum())(x)

@@ -1,5 +1,7 @@
-"""`mx.ext.stablehlo`, `export` and `load`: round trips through `jax.export`, with and without this library, through
-gradients and batches of any size, and through a compiler that is not XLA."""
+"""`mx.ext.stablehlo`, `export` and `load`: round trips through `jax.export`, with and without this library.
+
+Gradients, batches of any size, and a compiler other than XLA are included.
+"""
 
 import subprocess
 import sys

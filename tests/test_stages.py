@@ -1,4 +1,4 @@
-"""Long reductions go by stages, whose first is computed as the elements are."""
+"""Long reductions run in stages; the first is fused with the computation of the elements."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 
 
 def reductions(f, *inputs):
-    """How many there are then, of the first."""
+    """Return the number of reductions after the pass."""
     module = jax.jit(f).lower(*inputs).compiler_ir("stablehlo")
     reduce_in_stages(module)
     return str(module).count("stablehlo.reduce")
@@ -27,9 +27,9 @@ def reductions(f, *inputs):
         ((9000, 64), 1, 2),
         ((600, 1000), 1, 3),
         ((9000, 37), 1, 2),
-        ((1024, 600), 0, 2),  # side by side anyway
+        ((1024, 600), 0, 2),  # already computed in parallel
         ((64, 40, 40, 3), (1, 2), 3),
-        ((64, 40, 3), (0, 2), 1),  # not neighbours
+        ((64, 40, 3), (0, 2), 1),  # the axes are not adjacent
         ((300_000,), 0, 5),
     ],
 )
@@ -43,8 +43,8 @@ def test_what_is_left_alone():
     assert reductions(lambda x: jnp.argmax(x, 1), x) == 1
     assert reductions(lambda x: jnp.sum(x, 1), x.astype(np.int32)) == 1
     assert reductions(lambda x: jnp.prod(x, 1), x) == 1
-    assert reductions(lambda x: (jnp.sum(jnp.exp(x), 1), jnp.exp(x)), x) == 2  # twice the exponential
-    assert reductions(lambda x: (lambda y: (jnp.sum(y, 1), y))(jnp.exp(x)), x) == 1  # which is in memory
+    assert reductions(lambda x: (jnp.sum(jnp.exp(x), 1), jnp.exp(x)), x) == 2  # the exponential is read twice
+    assert reductions(lambda x: (lambda y: (jnp.sum(y, 1), y))(jnp.exp(x)), x) == 1  # the exponential is materialized
     assert reductions(lambda x: jax.lax.reduce(x, x[0, 0], jax.lax.add, (1,)), x) == 1
 
 

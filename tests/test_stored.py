@@ -1,4 +1,4 @@
-"""Products with matrices that are stored in less than float32, in C: against float64, and real MLX."""
+"""Products, in C, with matrices stored in less than float32, compared with float64 and real MLX."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AFFINE = [Scheme("affine", group, bits) for bits in (1, 2, 3, 4, 5, 6, 8) for gr
 SCHEMES = [*AFFINE, Scheme("mxfp4", 32, 4), Scheme("mxfp8", 32, 8), Scheme("nvfp4", 16, 4)]
 DTYPES = {"float32": np.dtype(np.float32), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float16": np.dtype(np.float16)}
 STEP = {"float32": 2.0**-23, "bfloat16": 2.0**-8, "float16": 2.0**-11}
-"""How much a rounding may change a number, of which float32 adds up many."""
+"""Tolerance for numbers that float32 sums, with many roundings."""
 
 ROWS = (1, 2, 3, 5, 8, 16, 17, 64)
 INSTRUCTIONS = ("avx512", "avx2", "plain")
@@ -44,7 +44,7 @@ def as_mlx(x: Any) -> Any:
 
 
 def quantized(shape: tuple[int, ...], how: Scheme, dtype: str, seed: int = 0) -> tuple[list[Any], Any]:
-    """Words, scales and biases of real MLX, and the elements in float64: nothing of them is rounded."""
+    """Return real MLX's words, scales and biases, and the exact elements in float64."""
     w = mlx.core.array(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
     parts = mlx.core.quantize(w.astype(getattr(mlx.core, dtype)), how.group_size, how.bits, mode=how.mode)
     words, scales, *biases = [as_numpy(p) for p in parts]
@@ -58,7 +58,7 @@ def quantized(shape: tuple[int, ...], how: Scheme, dtype: str, seed: int = 0) ->
 
 
 def near(found: Any, x: Any, matrix: Any, dtype: str) -> None:
-    """Assert that a product is the rounded sum of what float32 may make of its terms."""
+    """Assert that a product is within float32's rounding errors of the exact sum."""
     exact, large = x.astype(np.float64) @ matrix, np.abs(matrix).max()  # codes are scaled before a bias is added
     size = np.abs(x.astype(np.float64)) @ np.maximum(np.abs(matrix), large / 4)
     assert found.dtype == DTYPES[dtype]
@@ -94,7 +94,7 @@ def test_quantized(how, transpose, instructions):
 @pytest.mark.parametrize("how", SCHEMES, ids=str)
 @pytest.mark.parametrize("transpose", [True, False])
 def test_like_mlx(how, transpose):
-    """In float32: MLX adds up half precision in half precision."""
+    """Compare with MLX in float32, as MLX accumulates half precision in half precision."""
     parts, _ = quantized((96, 256), how, "float32")
     scales, biases, words = map(as_mlx, parts)
     for count in (1, 5):
@@ -151,7 +151,7 @@ def test_a_product_of_any_of_the_dtypes():
 
 @pytest.mark.parametrize("how", [Scheme("affine", 32, 3), Scheme("affine", 64, 8), *SCHEMES[-3:]], ids=str)
 def test_special_values(how, instructions):
-    """An infinity or a NaN comes out where the product of its element has one."""
+    """Assert that the result has infinity or NaN where the product of the element has."""
     parts, matrix = quantized((24, 128), how, "float32")
     x = np.random.default_rng(0).standard_normal((4, 128)).astype(np.float32)
     x[0, 3], x[1, 100], x[2, 7] = np.inf, np.nan, -np.inf
@@ -173,7 +173,7 @@ def test_special_values(how, instructions):
 
 
 def test_small_floats_that_are_special():
-    """The codes of NaN, the smallest and the largest, and scales that are NaN or infinite, as real MLX has them."""
+    """Compare the codes of NaN and of the extremes, and scales that are NaN or infinite, with real MLX."""
     words = np.arange(256, dtype=np.uint8).view(np.uint32).reshape(8, 8)
     for scale in (0, 1, 100, 127, 250, 254, 255):
         scales = np.full((8, 1), scale, np.uint8)

@@ -1,4 +1,4 @@
-"""The `stream` argument: every public op takes one, and refuses what is none as real MLX does."""
+"""The `stream` argument: every public op accepts one, and refuses other objects as real MLX does."""
 
 from __future__ import annotations
 

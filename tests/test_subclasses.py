@@ -1,5 +1,8 @@
-"""Programs subclass layers and optimizers, and call their own methods what they like: the names that a class here has
-and MLX's has not must not be among those. They override MLX's private methods, too: those must be here, and called."""
+"""Subclasses of layers and optimizers, with method names of their own and overridden private methods.
+
+Names that only mxcompat's classes have must not collide with those of a subclass. MLX's private methods must exist
+here, and be called.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import pytest
 from tests.nn_oracle import OURS, REAL, check_on
 
 OWN = "_mx_"
-"""How a name begins that MLX's class has not."""
+"""Prefixes of names that MLX's class lacks."""
 
 CLASSES = sorted(
     (package, name)
@@ -355,7 +358,7 @@ READ: dict[str, tuple[int, ...]] = {
 
 @pytest.mark.parametrize("layer", READ)
 def test_a_parameter_may_be_a_property(layer: str) -> None:
-    """Weight normalization, for example: some layers read their entries, others the attributes."""
+    """Compare parameters that are properties, as in weight normalization; layers read entries or attributes."""
 
     def program(mx: Any, lib: Any, x: Any) -> Any:
         seen = []

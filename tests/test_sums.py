@@ -1,4 +1,4 @@
-"""Sums over leading axes are products with a row of ones, on a CPU."""
+"""Sums over leading axes become products with a row of ones, on a CPU."""
 
 import jax
 import numpy as np
@@ -27,12 +27,12 @@ def changed(f, x):
         (lambda x: x.sum((0, 1)), SMALL, 1, 0),
         (lambda x: (lambda y: (y.sum((0, 1, 2)), y))(x * 2), SMALL, 1, 1),
         (lambda x: (lambda y: (y.sum((0, 1, 2)), y.sum((0, 1)), y))(x * 2), SMALL, 2, 1),
-        (lambda x: (x.sum((0, 1, 2)), x), SMALL, 1, 0),  # in memory anyway
-        (lambda x: (x * 2).sum((0, 1, 2)), LARGE, 0, 0),  # by stages
+        (lambda x: (x.sum((0, 1, 2)), x), SMALL, 1, 0),  # materialized in any case
+        (lambda x: (x * 2).sum((0, 1, 2)), LARGE, 0, 0),  # reduced in stages
         (lambda x: (lambda y: (y.sum((0, 1, 2)), y))(x * 2), LARGE, 1, 1),
         (lambda x: x.sum(0), SMALL, 0, 0),  # one axis
-        (lambda x: x.sum((0, 2)), SMALL, 0, 0),  # not neighbours
-        (lambda x: x.sum((1, 2, 3)), SMALL, 0, 0),  # not the first
+        (lambda x: x.sum((0, 2)), SMALL, 0, 0),  # the axes are not adjacent
+        (lambda x: x.sum((1, 2, 3)), SMALL, 0, 0),  # not the leading axes
         (lambda x: x.sum((0, 1, 2)), SMALL[..., :8], 0, 0),  # few columns
         (lambda x: x.sum((0, 1, 2)), SMALL[:1, :10], 0, 0),  # few elements
         (lambda x: x.max((0, 1, 2)), SMALL, 0, 0),

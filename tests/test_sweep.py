@@ -1,6 +1,4 @@
-"""The sweep (`tests.sweep`): nothing is left out of it, a sample of its cells in every run, all of them under
-`-m exhaustive`.
-"""
+"""The sweep (`tests.sweep`) is complete: a sample of its cells in every run, all of them under `-m exhaustive`."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from tests.sweep.worker import Finding, all_cells, sweep
 
 QUICK = 400
 MOST = 1.0
-"""How many percent of the cells may differ, derivatives with respect to integers left aside."""
+"""Limit for the percentage of cells that differ, without derivatives with respect to integers."""
 
 
 def all_cases() -> list[Case]:
@@ -55,7 +53,7 @@ def test_every_name_of_the_packages_is_swept_or_has_a_reason(package: str) -> No
 
 
 def test_a_sample_of_the_cells() -> None:
-    cells = [cell for cell in all_cells() if cell.way != "xla"]  # a compile each
+    cells = [cell for cell in all_cells() if cell.way != "xla"]  # each needs a compile
     sample = sorted(random.Random(4).sample(cells, QUICK))
     wrong = faults(list(sweep(sample, processes=1)))
     assert not wrong, "\n".join(map(str, wrong))
@@ -76,7 +74,7 @@ def test_all_cells_and_the_page() -> None:
 
 
 def test_what_is_seen_by_chance_is_on_the_page() -> None:
-    """So that it is left out of a comparison with what is there."""
+    """Assert that the page lists every cause that appears by chance. Comparisons of the page's causes omit these."""
     assert {cause.reason for cause in CAUSES if cause.by_chance} <= mentions(PAGE.read_text()).keys()
 
 

@@ -1,5 +1,6 @@
-"""Every elementwise op of the table against real MLX, from its record: values and dtypes for all dtypes it takes,
-derivatives both ways, `vmap` and `compile`.
+"""Every elementwise op, compared with real MLX from its record, for all its dtypes.
+
+Values, dtypes, derivatives in both modes, `vmap` and `compile` are compared.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ NO_COMPLEX_GRADIENT = {
     "power": "real MLX does not conjugate this one derivative, as it does all others",
     "logaddexp": "real MLX has none",
 }
-"""Ops whose complex derivative is not compared, and why."""
+"""Ops whose complex derivative is not compared, with the reasons."""
 
 
 def inputs(sample: Sample, kind: str, seed: int = 0) -> list[np.ndarray]:
-    """One array of shape (2, 3) per operand, drawn from the op's domain."""
+    """Return one array of shape (2, 3) per operand, drawn from the op's domain."""
     random = np.random.default_rng(seed)
     ranges = [(sample.low, sample.high), sample.second or (sample.low, sample.high)]
     out = []
@@ -52,7 +53,7 @@ def test_values_and_dtypes(name: str) -> None:
     sample = SAMPLES[name]
     for kind in sample.kinds:
         if kind == "b" and divides(name):
-            continue  # the samples are all False, and real MLX dies of dividing by it
+            continue  # the samples are all False, and real MLX crashes on division by them
         arrays = inputs(sample, kind)
         if divides(name) and kind in "iu":
             arrays[1] = np.where(arrays[1] == 0, 2, arrays[1])
@@ -84,7 +85,7 @@ def test_derivatives(name: str) -> None:
             out = [mx.vjp(function, primals, [tangents[0].astype(value.dtype)])]
             return [*out, mx.jvp(function, primals, tangents)] if kind == "f" else out
 
-        check(derive, *arrays, *direction, tol=5e-5)  # 2e-5 of terms that may cancel
+        check(derive, *arrays, *direction, tol=5e-5)  # an error of 2e-5, for terms that may cancel
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -96,7 +97,7 @@ def test_vmap_and_compile_change_nothing(name: str) -> None:
     rows = [function(*(x[k] for x in arrays)) for k in range(2)]
     mapped = ours.vmap(function)(*arrays)
     compiled = ours.compile(function)(*arrays)
-    ours.eval(rows, mapped, compiled)  # in one go, since each graph costs a compile
+    ours.eval(rows, mapped, compiled)  # evaluated together, since each graph costs a compile
     assert mapped.dtype == compiled.dtype == rows[0].dtype
     want = np.stack([np.array(row) for row in rows])
     np.testing.assert_allclose(np.array(mapped), want, rtol=1e-6, err_msg="vmap")
@@ -104,7 +105,7 @@ def test_vmap_and_compile_change_nothing(name: str) -> None:
 
 
 def test_the_table_is_whole() -> None:
-    """Every elementwise record can be reached by its public name, and names itself."""
+    """Assert that every elementwise record is reachable by its public name."""
     for name in SAMPLES:
         assert TABLE[name].name == name
         assert getattr(ours, name).__doc__, name

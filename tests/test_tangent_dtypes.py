@@ -1,4 +1,4 @@
-"""Tangents of another dtype than their value's: real MLX hands them on, as each op makes them."""
+"""Tangents of another dtype than their value's: real MLX propagates them with each op's dtype."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ X = np.array([[0.25, 0.5, 1.5], [2.0, 0.75, 1.25]], np.float32)
 T = np.array([[1, 2, 3], [4, 5, 6.5]], np.float32)
 FLOATS = ["bfloat16", "float16", "float32"]
 TANGENTS = [*FLOATS, "complex64", "float64", "int32", "bool_"]
-HALF = 3e-2  # sums of a few products, which real MLX rounds to half precision one by one
+HALF = 3e-2  # sums of a few products, each of which real MLX rounds to half precision
 
 
 def pushed(mx, f, x, t, dtype, tangent):
-    """The derivative at values of one dtype, of tangents of another."""
-    with mx.stream(mx.cpu):  # of the real one: float64 is on the CPU alone
+    """Return the derivative at values of one dtype, for tangents of another."""
+    with mx.stream(mx.cpu):  # for real MLX, whose float64 works on the CPU only
         x, t = x.astype(getattr(mx, dtype)), t.astype(getattr(mx, tangent))
         return mx.jvp(f, [x], [t])
 
@@ -141,7 +141,7 @@ def test_any_dtypes(function, dtype, tangent):
     "function", ["x * w", "x + w", "mx.exp(x)", "x @ w.T", "mx.abs(x)", "x.sum(axis=0)", "mx.fft.fft(x)"]
 )
 def test_complex_tangents_of_real_numbers(function):
-    """Their derivatives are those of the two parts."""
+    """Compare complex tangents: their derivatives are those of the real and imaginary parts."""
 
     def derived(mx, x, t):
         w = mx.sin(x)
@@ -210,7 +210,7 @@ NESTED = {
 
 ALONG = [(road, function) for road in NESTED for function in ("x + 1", "x * x", "mx.exp(x) * x + x", "x.sum() * x")]
 for CONSTANT in ("jvp of jvp of the tangent", "jvp of grad"):
-    ALONG.remove((CONSTANT, "x + 1"))  # the derivative within does not depend on x, so its tangent does not depart
+    ALONG.remove((CONSTANT, "x + 1"))  # the inner derivative does not depend on x, so its tangent keeps its dtype
 
 
 @pytest.mark.parametrize(("dtype", "tangent"), PAIRS[:3])
@@ -224,7 +224,7 @@ def test_nested(road, dtype, tangent, function):
 
 
 def returning(mx, dtype, reads=False, seen=None):
-    """The square, with a jvp rule that returns this dtype."""
+    """Return a function for the square, with a jvp rule that returns this dtype."""
     f = mx.custom_function(lambda x: x * x)
 
     @f.jvp
@@ -253,7 +253,7 @@ ROADS = {
 }  # fmt: skip
 RETURNED = [(road, dtype) for road in ROADS for dtype in (*FLOATS, "complex64", "int32")]
 for SUM in ("complex64", "int32"):
-    RETURNED.remove(("grad of jvp", SUM))  # a sum that is no real number has no gradient
+    RETURNED.remove(("grad of jvp", SUM))  # a complex sum has no gradient
 READING = ["jvp", "sum", "product", "another dtype", "jvp of compile", "within another", "twice"]
 
 

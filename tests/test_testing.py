@@ -1,4 +1,4 @@
-"""`mxcompat.testing.compare` sees every kind of difference, and none where there is none."""
+"""`mxcompat.testing.compare` detects every kind of difference, without false alarms."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def on(mx, here, there):
-    """A result that is `here` on mxcompat and `there` on real MLX."""
+    """Return a result that is `here` on mxcompat and `there` on real MLX."""
     return here if mx is ours else there
 
 

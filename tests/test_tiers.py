@@ -1,5 +1,4 @@
-"""Which way a computation takes: in NumPy when it is new, compiled in the background when it is hot; and that this does
-not show."""
+"""The choice of tier: new computations run in NumPy, hot ones are compiled in the background, with equal results."""
 
 import threading
 import time
@@ -34,7 +33,7 @@ def loss(mx, layers, x, y):
 
 
 def compile_at_once(monkeypatch):
-    """Whatever has run in NumPy once is heavy, and worth a compile."""
+    """Make every computation count as heavy, and so as worth a compile, after one run in NumPy."""
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
@@ -42,14 +41,14 @@ def compile_at_once(monkeypatch):
 
 @pytest.mark.skipif(native is None, reason="no compiler of C")
 def test_random_numbers_are_not_compiled_early(plans, monkeypatch):
-    """XLA would be no faster: a model that is made again draws its numbers in NumPy, however heavy that is."""
+    """Assert that random draws are not compiled early, as XLA is no faster: a new model draws in NumPy."""
     compile_at_once(monkeypatch)
     monkeypatch.setattr(policy, "HOT_SHARE", float("inf"))
     for _ in range(3):
         mx.eval(nn.Sequential(*[nn.Linear(31, 37) for _ in range(5)]).parameters())
     assert [p.compiles for p in plans] == [False] * 3
     plans.clear()
-    for _ in range(3):  # what is computed of random numbers is
+    for _ in range(3):  # programs with random draws are compiled
         mx.eval(mx.tanh(mx.random.normal((31, 37))) * 2 + 1)
     settle()
     assert [p.compiles for p in plans[:2]] == [False, True]
@@ -102,7 +101,7 @@ def test_the_faster_way_wins(plans, monkeypatch):
     record = tried.program.record
     assert record.xla_runs == policy.TRIALS
     assert record.host_best < 0.1
-    for best, kind in ((1.0, OpByOp), (0.0, Call)):  # as if calling XLA took a second, or nothing
+    for best, kind in ((1.0, OpByOp), (0.0, Call)):  # pretend that a call of XLA takes a second, or nothing
         record.xla_best, record.settled = best, False
         mx.eval(mx.exp(x) * 2 + x)
         assert type(plans[-1]) is kind
@@ -110,12 +109,12 @@ def test_the_faster_way_wins(plans, monkeypatch):
         assert kind is Call or "less time than XLA" in str(plans[-1])
     record.xla_best = 1.0
     mx.eval(mx.exp(x) * 2 + x)
-    assert type(plans[-1]) is Call  # as it was settled
+    assert type(plans[-1]) is Call  # the choice persists
 
 
 def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
     compile_at_once(monkeypatch)
-    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)  # as if all of it took NumPy longer
+    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)  # pretend that NumPy is slower for all of it
     monkeypatch.setattr(policy, "TRIAL_SECONDS", 0.0)
     monkeypatch.setattr(policy, "CLEARLY_SLOWER", float("inf"))
     x = mx.array(data(20, 30))
@@ -131,7 +130,7 @@ def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
     assert [type(p) for p in plans] == [Call] * policy.FEW_TRIALS
     assert all(p.timed for p in plans)
     record = plans[0].program.record
-    for best, kind in ((1.0, OpByOp), (0.0, Call)):  # as if XLA took a second, or nothing
+    for best, kind in ((1.0, OpByOp), (0.0, Call)):  # pretend that XLA takes a second, or nothing
         record.xla_best, record.settled = best, False
         run(1)
         assert type(plans[-1]) is kind
@@ -155,7 +154,7 @@ def test_what_xla_takes_much_longer_for_goes_back_after_one_run(plans, monkeypat
 
     run()
     run()
-    monkeypatch.setattr(background, "is_busy", lambda: True)  # it is timed nevertheless
+    monkeypatch.setattr(background, "is_busy", lambda: True)  # timing continues
     plan = run()
     assert type(plan) is Call
     assert plan.timed
@@ -166,7 +165,7 @@ def test_what_xla_takes_much_longer_for_goes_back_after_one_run(plans, monkeypat
 
 
 def test_what_is_being_compiled_is_not_compiled_in_a_hurry_too(plans, monkeypatch):
-    """Though NumPy takes longer than a compile: the better executable is on its way."""
+    """Assert that no quick compile starts while the optimizing one runs, even if NumPy is slower than a compile."""
     jobs = []
     monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
     compile_at_once(monkeypatch)
@@ -227,7 +226,7 @@ def test_an_interrupt_loses_nothing(monkeypatch):
 
 
 def test_what_numpy_shows_is_not_written_over(monkeypatch):
-    """A buffer made in NumPy goes to XLA, which writes over what nobody else refers to; a view of it is a reference."""
+    """Assert that XLA does not overwrite a buffer made in NumPy while a view refers to it."""
     cache = mx.array(data(256, 256))
     kept = np.array(cache, copy=False)
     before = kept.copy()
@@ -300,8 +299,8 @@ def test_other_threads_go_on_while_one_compiles():
 
 
 def test_a_long_loop_is_not_compiled_when_it_returns(plans, monkeypatch):
-    """Compiling the gradient of 300 steps takes longer than running it a hundred times."""
-    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.2)  # ten times what a run takes, whatever else the machine does
+    """Assert that a long loop is not compiled at its return: 300 steps compile longer than a hundred runs take."""
+    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.2)  # ten times the time of a run, also on a busy machine
 
     def loss(a):
         h = mx.zeros(4)
@@ -315,9 +314,9 @@ def test_a_long_loop_is_not_compiled_when_it_returns(plans, monkeypatch):
 
 
 def test_what_has_to_wait_is_not_hot(plans, monkeypatch):
-    """On a busy machine all takes longer, the compile too: what counts is for how long NumPy computes."""
+    """Assert that only time spent in NumPy makes a program hot: on a busy machine the compile takes longer, too."""
     monkeypatch.setattr(policy, "LIGHT_SECONDS", 0.0)
-    monkeypatch.setattr(policy, "compile_seconds", lambda weight: 1.0)  # of which a slow machine takes no half
+    monkeypatch.setattr(policy, "compile_seconds", lambda weight: 1.0)  # half of it exceeds any slow machine's time
     run = host.run
 
     def interrupted(*args):
@@ -340,5 +339,5 @@ def test_entries_of_what_is_differentiated(entry):
     )
     np.testing.assert_allclose(got, want, rtol=1e-6)
     compiled = mx.compile(lambda x: mx.sin(entry(x)))
-    for values in (x, 2 * x):  # what is traced has a value, which must not be baked in
+    for values in (x, 2 * x):  # a placeholder has a value, which must not become a constant
         np.testing.assert_allclose(np.array(compiled(mx.array(values))), np.sin(entry(values)), rtol=1e-6)

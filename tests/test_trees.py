@@ -1,4 +1,4 @@
-"""Trees of any nesting through the transforms: the same trees come out as from real MLX."""
+"""Trees of any nesting through the transforms, compared with real MLX."""
 
 import sys
 from collections import OrderedDict
@@ -13,7 +13,7 @@ import mxcompat as mx
 from tests.oracle import check
 
 LEAF = st.integers(1, 4)
-"""Stands for an array filled with this number."""
+"""Strategy for leaves: a number that stands for an array filled with it."""
 
 
 def nests(leaves):
@@ -29,7 +29,7 @@ def nests(leaves):
 
 
 def arrays(mx, tree):
-    """The tree with an array for each number."""
+    """Return the tree with an array for each number."""
     if isinstance(tree, int):
         return mx.array(np.full((2,), tree, np.float32))
     if isinstance(tree, dict):
@@ -40,7 +40,7 @@ def arrays(mx, tree):
 
 
 def total(mx, tree):
-    """A sum that weighs each array by its place, so that none can be taken for another."""
+    """Return a sum that weighs each array by its place, so that swapped arrays show."""
     leaves = []
 
     def visit(tree):
@@ -106,7 +106,7 @@ class Row(tuple):
 
 
 class Two(tuple):
-    """A tuple that its items do not make."""
+    """A tuple whose constructor does not take its items."""
 
     def __new__(cls, a, b):
         return super().__new__(cls, (a, b))
@@ -129,7 +129,7 @@ KINDS = {
 
 
 def described(tree):
-    """The types of a tree's nodes."""
+    """Return the types of a tree's nodes."""
     if isinstance(tree, dict):
         return (type(tree).__name__, {k: described(v) for k, v in tree.items()})
     if isinstance(tree, (list, tuple)):
@@ -138,7 +138,7 @@ def described(tree):
 
 
 def twice(mx, tree):
-    """The tree with its arrays doubled."""
+    """Return the tree with its arrays doubled."""
     if isinstance(tree, dict):
         return type(tree)({k: twice(mx, v) for k, v in tree.items()})
     if hasattr(tree, "_fields"):
@@ -212,7 +212,7 @@ def test_types_of_trees_are_kept_where_mlx_keeps_them(through, kind):
 
 
 def nested(leaf, levels, kind):
-    """A leaf in so many lists, tuples or dicts, one in the other."""
+    """Return a leaf within `levels` nested lists, tuples or dicts."""
     for _ in range(levels):
         leaf = [leaf] if kind is list else (leaf,) if kind is tuple else {"a": leaf}
     return leaf

@@ -1,6 +1,6 @@
-"""Calls in which two arguments are wrong at once: which of them the error names, against real MLX.
+"""Calls with two faulty arguments: the error names the same one as real MLX's.
 
-A case is a call with all that it is given, and for its arguments what is wrong. Types come before values.
+A case is a call with all its arguments, and a fault for each. Types come before values.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list]]] = {
 }  # fmt: skip
 
 KEYWORDS = {"group_size", "bits", "traditional", "base", "scale", "offset", "upper", "compute_uv", "mode"}
-"""What MLX takes by keyword alone, in some of them."""
+"""Arguments that some functions of MLX take by keyword only."""
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,4 +1,4 @@
-"""What type checkers see: the stub of `array` says what the class has, `__all__` what the modules have."""
+"""The types for type checkers: the stub of `array` agrees with the class, and `__all__` with the modules."""
 
 import importlib
 import inspect
@@ -13,16 +13,16 @@ import mxcompat as mx
 
 STUB = Path(mx.__file__).parent / "_array" / "array.pyi"
 NOT_WRITTEN = {"__annotations__", "__doc__", "__module__", "__slots__", "__weakref__", "__dict__", "_node"}
-NOT_WRITTEN |= {"_computed", "_memory"}  # what the base calls, which has the two of buffers
+NOT_WRITTEN |= {"_computed", "_memory"}  # read by methods of the base class, which itself has the two buffer methods
 OF_THE_BASE = {"__buffer__", "__release_buffer__"}
-NOT_WRITTEN |= {"__firstlineno__", "__static_attributes__"}  # of every class, from Python 3.13 on
+NOT_WRITTEN |= {"__firstlineno__", "__static_attributes__"}  # in every class from Python 3.13 on
 MODULES = {name for name, value in vars(mx.core).items() if isinstance(value, ModuleType)}
 PACKAGES = ("core", "nn", "nn.layers", "optimizers", "ext", *(f"core.{name}" for name in sorted(MODULES)))
 
 
 @pytest.fixture(scope="module")
 def stub():
-    """The stub, run as if it were a module: its classes have the names and the signatures, and do nothing."""
+    """Return the stub, executed as a module: its classes have names and signatures only."""
     loader = SourceFileLoader("mxcompat._array.stub", str(STUB))
     module = module_from_spec(spec_from_loader(loader.name, loader))
     loader.exec_module(module)
@@ -30,7 +30,7 @@ def stub():
 
 
 def parameters(function):
-    """The name, kind and default of each parameter after the array itself."""
+    """Return the name, kind and default of each parameter after the array itself."""
     given = list(inspect.signature(function).parameters.values())[1:]
     return [(p.name, p.kind.description, p.default) for p in given]
 
@@ -57,7 +57,7 @@ def test_all_lists_what_is_imported(name):
     module = importlib.import_module(f"mxcompat.{name}")
     public = {key for key, value in vars(module).items() if key[0] != "_" and not isinstance(value, ModuleType)}
     listed = {key for key in module.__all__ if key[0] != "_" and not isinstance(getattr(module, key), ModuleType)}
-    public |= {"state"} if name == "core.random" else set()  # of the module's `__getattr__`, as in MLX
+    public |= {"state"} if name == "core.random" else set()  # provided by the module's `__getattr__`, as in MLX
     assert listed == public, f"mxcompat.{name}.__all__ differs from what the file imports"
     assert len(module.__all__) == len(set(module.__all__))
 

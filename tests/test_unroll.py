@@ -1,4 +1,4 @@
-"""Few elements over several axes are reduced by operations on whole arrays, on a CPU."""
+"""Reductions of few elements over several axes become ops on whole arrays, on a CPU."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ WINDOWS = RNG.standard_normal((8, 14, 2, 14, 2, 3)).astype(np.float32)
 
 
 def left(f, x):
-    """How many reductions stay."""
+    """Return the number of remaining reductions."""
     module = jax.jit(f).lower(x).compiler_ir("stablehlo")
     unroll_reductions(module)
     module.operation.verify()

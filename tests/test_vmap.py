@@ -1,4 +1,4 @@
-"""vmap: axes, trees, errors, and nesting, against real MLX."""
+"""`vmap`, compared with real MLX: axes, trees, errors and nesting."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Integers wrap around, also in what XLA compiles, whose simplifier takes squares and absolute values for positive."""
+"""Integers wrap around, also in compiled code, where XLA's simplifier assumes squares and absolute values are
+positive."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def test_as_in_mlx(name: str, dtype: str) -> None:
 
 
 def test_middle_squares() -> None:
-    """A generator of random numbers, which goes on from what it got."""
+    """Compare a random generator whose next state is its last product."""
 
     def drawn(mx: Any, x: Any) -> Any:
         found = []
@@ -65,7 +66,7 @@ def test_middle_squares() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_any_expressions(seed: int) -> None:
-    """Nested expressions of edge cases, all dtypes."""
+    """Compare nested expressions of edge cases, in all dtypes."""
     names = [*LEAST, *(f"u{name}" for name in LEAST)]
 
     def expression(mx: Any, draw: random.Random, xs: list[Any], depth: int) -> Any:
@@ -107,5 +108,5 @@ def test_what_is_left_alone() -> None:
     assert not changed(lambda x: abs(x) * x, floats)
     assert not changed(lambda x: x * x, integers.astype(np.uint32))
     assert not changed(lambda x: x * 3, integers)  # no square
-    assert not changed(lambda x: jnp.prod(x, 1), integers)  # a reduction that XLA knows by its product
+    assert not changed(lambda x: jnp.prod(x, 1), integers)  # XLA recognizes this reduction by its product
 

@@ -1,4 +1,4 @@
-"""Calls that no program should make raise what real MLX raises, at the call, and never speak of the inside."""
+"""Invalid calls raise real MLX's errors, at the call, without internal names."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ mx.diff(x, n)
 
 @pytest.mark.parametrize("call", [ast.unparse(call) for call in ast.parse(f"({BEYOND})").body[0].value.elts])
 def test_integers_beyond_32_bits(call):
-    """An axis or a number is none then, a TypeError; a shape is one that cannot be, an OverflowError."""
+    """Compare integers beyond 32 bits: a TypeError for an axis or number, an OverflowError for a shape."""
     check(lambda mx: eval(call, {"mx": mx, "x": mx.ones(2), "n": 2**31}), message=False)
 
 
@@ -93,7 +93,7 @@ def test_nan_to_num_of_float64():
 
 @pytest.mark.parametrize("shape", [(0, HUGE, HUGE), (HUGE, 0, HUGE)])
 def test_an_empty_array_that_cannot_be_numbered(shape):
-    """Neither NumPy nor XLA has strides for it, and an array of either is what evaluating would have to make."""
+    """Assert that an empty array without representable strides is refused, as NumPy and XLA cannot create it."""
     assert real.zeros(shape).size == 0
     with pytest.raises(RuntimeError, match=r"\[malloc\] Unable to allocate \d+ bytes, for an array of shape \("):
         ours.zeros(shape)

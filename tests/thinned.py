@@ -1,4 +1,4 @@
-"""Combinations of a test's arguments, of which the default run takes some."""
+"""Combinations of a test's arguments; the default run takes some of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ __all__ = ["thinned"]
 
 
 def thinned(one_in: int, *arguments: Iterable[Any]) -> list[Any]:
-    """Every combination of a value for each argument, to parametrize a test with. One in so many is in the default run,
-    so spread that each value is there; the others have the marker `exhaustive`."""
+    """Return every combination of a value for each argument, to parametrize a test with.
+
+    One in `one_in` runs by default, spread so that each value occurs; the others have the marker `exhaustive`.
+    """
     return [
         pytest.param(
             *(value for _, value in chosen),

@@ -1,4 +1,4 @@
-"""A user's program, for type checkers: what they must find no fault with, and the types they must see."""
+"""A user's program for type checkers, which must accept it and infer the stated types."""
 
 from typing import assert_type
 

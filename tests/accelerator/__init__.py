@@ -1,1 +1,1 @@
-"""What a machine with an accelerator can tell of mxcompat. Run with `python -m tests.accelerator`."""
+"""Tests and benchmarks of mxcompat on an accelerator. Run with `python -m tests.accelerator`."""

@@ -1,14 +1,17 @@
 """`python -m tests.accelerator [STEP ...]`: on a machine with a GPU or a TPU, everything that needs one.
 
-Makes an environment (`pip install -e '.[cuda,test]'`) and, in it, runs four steps, each of them alone if it is named:
+It makes an environment (`pip install -e '.[cuda,test]'`) and runs four steps in it, or only the named ones:
 
-    tests        the tests, but for those that are about the CPU (`suite.py` says which, and what tolerances hold here)
-    benchmarks   the tables of `tests.benchmarks`, beside `jax.jit`, and real MLX where it runs on the same device
-    memory       the most memory that a training step takes on the device, beside `jax.jit`
-    transfers    what a training loop moves between host and device: nothing but the losses that it prints
+    tests        the tests, without those of the CPU: see `suite.py`.
 
-Exits with status 1 if one of them fails. `--dry-run` does the same on the CPU, in the present environment, with a few
-of the tests and the rows, and with the choices that the library makes on an accelerator.
+    benchmarks   the tables of `tests.benchmarks`, compared with `jax.jit`, and with real MLX if it runs on the device.
+
+    memory       the peak memory of a training step on the device, compared with `jax.jit`.
+
+    transfers    transfers of a training loop between host and device: only the printed losses.
+
+The exit status is 1 if a step fails. `--dry-run` does the same on the CPU, in the present environment. It runs a few
+of the tests and the rows, with the choices that the library makes on an accelerator.
 """
 
 from __future__ import annotations

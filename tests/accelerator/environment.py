@@ -1,4 +1,4 @@
-"""The environment: a Python of its own with JAX for the accelerator, and, where it installs, MLX for CUDA."""
+"""The environment: a separate Python with JAX for the accelerator, and MLX for CUDA if it can be installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def made(folder: Path, extra: str) -> Path:
-    """The Python of the environment in a folder, which is made if it is not there."""
+    """Return the Python of the environment in a folder, after creating it if it is missing."""
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -24,8 +24,10 @@ def made(folder: Path, extra: str) -> Path:
 
 
 def _install_mlx(python: Path) -> None:
-    """MLX's CUDA back-end, of the version that the tests compare with, if there is a wheel for this machine. Without it
-    real MLX computes on the CPU, which the tests can do with and the tables say."""
+    """Install MLX's CUDA back-end, in the version of the tests, if there is a wheel for this machine.
+
+    Without it real MLX computes on the CPU. The tests accept that, and the tables say so.
+    """
     try:
         wanted = version("mlx")
     except PackageNotFoundError:
@@ -38,6 +40,6 @@ def _install_mlx(python: Path) -> None:
 
 
 def device() -> str:
-    """The devices that JAX computes on, found in a process of its own: a GPU's memory is for those that measure."""
+    """Return JAX's devices, queried in a separate process so that the GPU's memory stays free for measurements."""
     code = "import jax; d = jax.devices(); print(d[0].platform, d[0].device_kind, len(d), sep=', ')"
     return subprocess.check_output([sys.executable, "-c", code], text=True).strip()

@@ -1,5 +1,4 @@
-"""The most memory that a training step takes on the device, beside hand-written `jax.jit`: each in a process of its
-own."""
+"""Peak device memory of a training step, compared with hand-written `jax.jit`, each in a separate process."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from tests.benchmarks import processes
 __all__ = ["run"]
 
 MOST = 1.2
-"""What mxcompat may take, as a multiple of what `jax.jit` takes."""
+"""Limit for mxcompat's memory, as a multiple of `jax.jit`'s."""
 
 _PEAK = """
 import sys
@@ -33,7 +32,7 @@ print(jax.devices()[0].memory_stats()["peak_bytes_in_use"])
 
 
 def run(dry: bool, output: Path) -> bool:
-    """Measure, and print both; in a dry run, where the device keeps no account, the resident memory of the process."""
+    """Measure and print both. A dry run measures resident memory, as the CPU keeps no account."""
     sides = ["mxcompat", "jax.jit"]
     if dry:
         found, _ = processes.step_memory(sides, 1)
@@ -50,5 +49,5 @@ def run(dry: bool, output: Path) -> bool:
 
 def _peak(side: str) -> float:
     command = [sys.executable, "-c", _PEAK, side]
-    environment = os.environ | {"MXCOMPAT_HOST": "0"}  # all steps on the device: what is new would run in NumPy
+    environment = os.environ | {"MXCOMPAT_HOST": "0"}  # run all steps on the device, not in NumPy's tier
     return float(subprocess.check_output(command, cwd=processes.ROOT, env=environment, text=True).split()[-1])

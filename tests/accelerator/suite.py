@@ -1,10 +1,9 @@
-"""The tests on an accelerator: which of them are about the CPU, and how near to MLX's numbers the others come.
+"""The test suite on an accelerator: the tests that are excluded there, and the tolerances of the others.
 
-Real MLX computes on the CPU and is the oracle there, too. The tolerances are those of `mxcompat.testing`, widened here
-and nowhere else. Products are computed in full float32 (`JAX_DEFAULT_MATMUL_PRECISION=highest`): with TF32, which has
-10 bits, they would differ in the third digit, and a wrong op might not show. Nothing runs in NumPy because it is new
-(`MXCOMPAT_HOST=0`), or what is small would be tested on the CPU. The benchmarks leave both defaults, and compare with
-`jax.jit` on the same device.
+Real MLX on the CPU is the oracle here, too. The tolerances are those of `mxcompat.testing`, and only this file
+widens them. Products are computed in full float32 (`JAX_DEFAULT_MATMUL_PRECISION=highest`). TF32 has 10 bits, so
+products would differ in the third digit and could hide a wrong op. NumPy's tier is off (`MXCOMPAT_HOST=0`), or small
+arrays would be tested on the CPU. The benchmarks leave both defaults, and compare with `jax.jit` on the same device.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ ABOUT_THE_CPU = {
     "tests/test_tiers.py": "what runs in NumPy, in a hurry, and for speed",
     "tests/test_unroll.py": "a pass over the CPU's code",
 }
-"""The files that are left out, and why."""
+"""Excluded test files, with the reasons."""
 
 _BUFFERS = "a buffer shares the memory of this process, in which a GPU's arrays are not"
 _SIGNS = "of eigenvectors and singular vectors the signs, and of eigenvalues the order, are the solver's"
@@ -86,19 +85,24 @@ NOT_THERE = {
     "tests/test_reductions.py::test_long_sums_of_bytes_are_exact": "takes gigabytes, of which a GPU may have few",
     "tests/test_reductions.py::test_no_wide_copy_is_made": "bytes of this process",
 }
-"""What is left out of other files: tests whose names begin so, and why. Of several values that are written to one place
-a GPU may keep any, so a few of `tests/test_indexing.py` may fail, in some runs."""
+"""Excluded tests of other files, by prefix, with the reason.
+
+A GPU may keep any of several values written to one place, so a few tests of `tests/test_indexing.py` may fail in
+some runs.
+"""
 
 AT_LEAST = {"float16": 4e-3, "bfloat16": 3.2e-2, "float32": 2e-4, "float64": 1e-9, "complex64": 2e-4}
-"""The tolerances of an accelerator, relative and absolute, by dtype: it adds in an order of its own, in tiles of 32 to
-128, and its exponentials and logarithms are right to two units of the last digit, where the CPU's are to one. A test
-that allows more itself has its own."""
+"""Tolerances of an accelerator, relative and absolute, by dtype.
+
+An accelerator adds in tiles of 32 to 128. Its exponentials and logarithms are accurate to two units of the last
+digit, those of the CPU to one. A test with a larger tolerance keeps its own.
+"""
 
 A_FEW = ["tests/test_elementwise.py", "tests/test_matmul.py", "-k", "matmul or tanh"]
 
 
 def run(dry: bool, output: Path) -> bool:
-    """Run the tests that apply; in a dry run a few of them."""
+    """Run the tests that apply, or a few of them in a dry run."""
     left_out = [*[f"--ignore={path}" for path in ABOUT_THE_CPU], *[f"--deselect={name}" for name in NOT_THERE]]
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "tests.accelerator.suite", f"--junitxml={output / 'tests.xml'}",
@@ -110,7 +114,7 @@ def run(dry: bool, output: Path) -> bool:
 
 @pytest.fixture(autouse=True, scope="session")
 def _tolerances_of_an_accelerator():
-    """As a plugin of pytest: the tolerances of this file, wherever results are compared with MLX's."""
+    """Apply the tolerances of this file to every comparison with MLX, as a plugin of pytest."""
     with pytest.MonkeyPatch.context() as patch:
         for dtype, tolerance in AT_LEAST.items():
             patch.setitem(testing.TOLERANCE, dtype, max(tolerance, testing.TOLERANCE[dtype]))

@@ -1,5 +1,7 @@
-"""What a training loop moves between host and device, as JAX's transfer guard logs it: nothing, once it is under way,
-but the losses that it prints."""
+"""Transfers between host and device in a training loop, from the log of JAX's transfer guard.
+
+A running loop must move nothing but the losses that it prints.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from tests.benchmarks.processes import ROOT
 __all__ = ["counted", "run"]
 
 PRINTED, STEPS = 2, 10
-"""How many losses a loop of so many steps prints."""
+"""Number of losses that a loop of `STEPS` steps prints, and that number of steps."""
 
 _LOOP = """
 import contextlib, sys
@@ -50,8 +52,10 @@ with as_on_an_accelerator() if dry else contextlib.nullcontext(), mx.ext.debug.h
 
 
 def counted(dry: bool, fresh: bool = False) -> dict[str, int]:
-    """How often a loop of `STEPS` steps that prints `PRINTED` losses moves data, by direction; `fresh` says whether
-    each step's batch comes from the host."""
+    """Return the number of transfers by direction, for `STEPS` steps that print `PRINTED` losses.
+
+    With `fresh`, each step's batch comes from the host.
+    """
     command = [sys.executable, "-c", _LOOP, *map(str, (PRINTED, STEPS, int(dry), int(fresh)))]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -61,7 +65,7 @@ def counted(dry: bool, fresh: bool = False) -> dict[str, int]:
 
 
 def run(dry: bool, output: Path) -> bool:
-    """Count and print. A loss that is printed is one transfer to the host; on a CPU that is none."""
+    """Count and print the transfers. A printed loss is one transfer to the host, or none on a CPU."""
     found = counted(dry)
     print(f"{STEPS} steps of which {PRINTED} print their loss: {found}")
     (output / "transfers.txt").write_text(f"{found}\n")

@@ -1,10 +1,9 @@
 """`python -m tests.benchmarks [TABLE] [WORDS] [--rounds N] [--json FILE] [--report DIR]`: print medians and ratios.
 
-TABLE is `cold` (what a process meets for the first time), `everyday` (small calls), `distributed` (two processes) or
-`real` (the sizes of real models);
-without it, what is warm, beside hand-written `jax.jit`. With WORDS, only the rows whose names contain one of them.
-Exits with status 1 if a target is missed. `--report docs/benchmarks` measures all tables, and writes the page of the
-documentation there.
+TABLE is `cold` (first calls of a process), `everyday` (small calls), `distributed` (two processes) or `real` (the
+sizes of real models). Without TABLE, warm calls are compared with hand-written `jax.jit`. WORDS select the rows
+whose names contain one of them. The exit status is 1 if a target is missed. `--report docs/benchmarks` measures all
+tables, and writes the page of the documentation there.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def all_generation_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[
 
 
 def process_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """What only a process of its own can show."""
+    """Yield the rows that need a process of their own."""
     if wanted(sharded.NAME):
         yield sharded.row(rounds)
     if wanted("memory of the GPT step"):
@@ -81,7 +80,7 @@ def process_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
 
 
 def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """The main table: what is warm, beside hand-written `jax.jit` and real MLX."""
+    """Yield the main table: warm calls, compared with hand-written `jax.jit` and real MLX."""
     for part in (warm_rows, all_generation_rows, process_rows):
         yield from part(wanted, rounds)
 
@@ -92,7 +91,7 @@ _TABLES = {
     "everyday": (everyday.rows, everyday.ROUNDS),
     "real": (real.rows, real.ROUNDS),
 }
-"""The tables with a name of their own: what measures each, and in how many rounds unless told otherwise."""
+"""The named tables: the function that measures each, and its default number of rounds."""
 
 _REPORTED = {
     "warm": (warm_rows, ROUNDS),
@@ -100,7 +99,7 @@ _REPORTED = {
     "memory": (process_rows, ROUNDS),
     **_TABLES,
 }
-"""The sections of the report, likewise."""
+"""The sections of the report: the function that measures each, and its default number of rounds."""
 
 
 def main() -> int:

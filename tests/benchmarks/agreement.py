@@ -1,4 +1,4 @@
-"""Whether two sides computed the same: a benchmark of something else than what the other side does is worthless."""
+"""Check that two sides of a benchmark compute the same result."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 __all__ = ["agree", "digest"]
 
 _ALL = 16
-"""Arrays of at most so many elements stand for themselves."""
+"""Arrays of at most this many elements are their own digests."""
 
 
 def digest(value: Any) -> list[float]:
-    """Numbers that stand for a value, to be compared and to be passed between processes.
+    """Return numbers that represent a value, to compare it and to pass it between processes.
 
     Args:
         value: None, a number, a string, an array (evaluated, of real numbers), or lists and dicts of these.
@@ -30,12 +30,12 @@ def digest(value: Any) -> list[float]:
     array = np.asarray(value).astype(np.float64).ravel()
     if array.size <= _ALL:
         return array.tolist()
-    order = np.cos(np.arange(array.size))  # tells a permutation apart
+    order = np.cos(np.arange(array.size))  # makes the digest depend on the order
     return [float(array.size), float(np.linalg.norm(array)), float(array @ order)]
 
 
 def agree(ours: list[float], theirs: list[float], tolerance: float = 1e-3) -> bool:
-    """Whether two digests are those of the same value, but for rounding. Infinities must agree exactly."""
+    """Return True if two digests are equal up to rounding. Infinities must agree exactly."""
     return len(ours) == len(theirs) and all(
         a == b or (math.isfinite(a) and abs(a - b) <= tolerance * (1 + abs(b)))
         for a, b in zip(ours, theirs, strict=True)

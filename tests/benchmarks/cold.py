@@ -1,7 +1,7 @@
-"""`python -m tests.benchmarks cold`: what everything takes that a process meets for the first time, beside real MLX.
+"""`python -m tests.benchmarks cold`: the time of everything that is new to a process, compared with real MLX.
 
-Each side of a row runs in fresh processes, in turn with the other sides, with no cache on disk (but where a row is of a
-program's second run). A process of a side prints what `firsts` took and gave:
+Each side of a row runs in fresh processes, in turn with the other sides. There is no cache on disk, except for the
+row of a program's second run. A process of a side prints the times and results of `firsts`:
 
     python -m tests.benchmarks.cold SIDE ROW
 """
@@ -31,13 +31,13 @@ __all__ = ["COLD", "ROUNDS", "Cold", "rows"]
 
 ROUNDS = 3
 _ENOUGH_SECONDS = 30.0
-"""A row that took longer than this gets no further round."""
+"""Seconds after which a row gets no further round."""
 
 _CORES = {"mxcompat": "mxcompat.core", "MLX": "mlx.core"}
 
 
 class Run(NamedTuple):
-    """What one process of a side found: the seconds of each step, their results, and the memory it grew by in MB."""
+    """The measurements of one process: seconds and result of each step, and its growth of memory in MB."""
 
     seconds: list[float]
     results: list[list[float]]
@@ -57,7 +57,7 @@ def _first(run: Run) -> float:
 
 
 def _mean_of_ops(run: Run) -> float:
-    """The mean over the ops, so that one slow op shows; of each op the median over its shapes."""
+    """Return the mean over the ops of each op's median over its shapes. A mean shows single slow ops."""
     count = len(firsts.OPS)
     return 1e3 * statistics.fmean(statistics.median(run.seconds[k::count]) for k in range(count))
 
@@ -72,13 +72,13 @@ class Cold:
 
     Args:
         steps: the work, given `mx`: steps, of which `count` are run, each timed.
-        read: what of a process's run the row shows, in `unit`.
-        of_mlx: what mxcompat may take at most, as a multiple of real MLX's time.
-        floor: what is fast enough in any case, in `unit`.
-        jax: the same steps in JAX by hand, where the row is beside them and not beside real MLX.
-        of_jax: as `of_mlx`, of their time.
-        most: what mxcompat may need at most, in `unit`; for a row of mxcompat alone.
-        tolerance: how far results may be apart: what 80 steps make of roundings differs more than what one makes.
+        read: the number that the row shows of a process's run, in `unit`.
+        of_mlx: limit for mxcompat, as a multiple of real MLX's time.
+        floor: value that is fast enough in any case, in `unit`.
+        jax: the same steps, hand-written in JAX, if the row is compared with them and not with real MLX.
+        of_jax: limit as a multiple of their time.
+        most: limit in `unit`, for a row of mxcompat alone.
+        tolerance: tolerance for results: rounding errors of 80 steps differ more than those of one.
     """
 
     name: str
@@ -154,7 +154,7 @@ def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
 
 
 def _measure(cold: Cold, rounds: int) -> dict[str, list[Run]]:
-    """The runs of each side, as many of one as of the other. Raises AssertionError if their results differ."""
+    """Return the runs of each side, equally many. Raises AssertionError if their results differ."""
     runs: dict[str, list[Run]] = {side: [] for side in cold.sides}
     start = time.perf_counter()
     for sides in _turns(cold.sides, rounds):
@@ -171,7 +171,7 @@ def _measure(cold: Cold, rounds: int) -> dict[str, list[Run]]:
 
 
 def _turns(sides: list[str], rounds: int) -> Iterator[list[str]]:
-    """The sides in the order of each round: none is always first."""
+    """Yield the order of the sides for each round, so that none is always first."""
     for k in range(rounds):
         yield sides[k % len(sides) :] + sides[: k % len(sides)]
 
@@ -191,13 +191,15 @@ def _row(cold: Cold, runs: dict[str, list[Run]]) -> Row:
 
 
 def _compared(name: str, unit: str, values: dict[str, list[float]]) -> Row:
-    """A row of medians, and of the medians of each round's ratios."""
+    """Return a row of medians, and of the medians of the ratios by round."""
     return Row(name, unit, {side: statistics.median(several) for side, several in values.items()}, *compared(values))
 
 
 def _second_run(rounds: int) -> Row:
-    """A script from its process's start to its end, when the same user has run it before; `import numpy` taken off,
-    which MLX does without."""
+    """Return the time of a whole process that runs a script, for a user who has run it before.
+
+    The time of `import numpy` is subtracted, because MLX does not import it.
+    """
     commands = {"mxcompat": [sys.executable, "-m", "mxcompat", _SCRIPT], "MLX": [sys.executable, _SCRIPT]}
     commands = {side: commands[side] for side in present() if side in commands}
     values: dict[str, list[float]] = {side: [] for side in commands}
@@ -234,7 +236,7 @@ def timed(steps: Iterator[firsts.Step], count: int) -> Run:
 
 
 def _resident() -> float:
-    """The resident memory of this process, in MB."""
+    """Return the resident memory of this process, in MB."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 

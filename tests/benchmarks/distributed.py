@@ -1,7 +1,7 @@
-"""Two processes on this machine: what it takes to sum, to send, and to train in parallel.
+"""Two processes on this machine: the time to sum, to send, and to train in parallel.
 
-mxcompat's ranks are started by its launcher, and real MLX's, after them, as two of its backend ring: each side has the
-machine to itself. Neither has `jax.jit` beside it, as that has no such functions.
+mxcompat's ranks are started by its launcher and real MLX's, after them, as two of its ring backend, so each side has
+the machine alone. There is no column for `jax.jit`, which has no such functions.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _LIMITS = {
     "send and receive 4 KB, there and back": None,
     "data-parallel step of the GPT": 0.3,
 }
-"""The rows, and at most how many times real MLX's time each may take."""
+"""The rows, each with its limit as a multiple of real MLX's time."""
 
 _PIPELINED = 50
 
 
 def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """The rows that are wanted."""
+    """Yield the wanted rows."""
     names = [name for name in _LIMITS if wanted(name)]
     sides = [side for side in present() if side != "jax.jit"]
     found = {side: _measured(side, names, rounds) for side in sides} if names else {}
@@ -47,7 +47,7 @@ def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
 
 
 def _measured(side: str, names: list[str], rounds: int) -> dict[str, float]:
-    """The seconds of each, on rank 0."""
+    """Return the seconds of each row, on rank 0."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "seconds"
         program = ["-m", "tests.benchmarks.distributed", side, str(out), str(rounds), *names]
@@ -74,7 +74,7 @@ def _as_ring(line: list[str], folder: Path, environment: dict[str, str]) -> None
 
 
 def _steps(mx: Any, nn: Any, group: Any) -> dict[str, Callable[[], Any]]:
-    """What one step of each row does."""
+    """Return the step of each row, by name."""
     from . import gpt
 
     other = 1 - group.rank()
@@ -103,7 +103,7 @@ def _steps(mx: Any, nn: Any, group: Any) -> dict[str, Callable[[], Any]]:
 
 
 def _member(side: str, out: str, rounds: str, *names: str) -> None:
-    """One rank."""
+    """Run one rank."""
     import time
 
     if side == "mxcompat":
@@ -125,7 +125,7 @@ def _member(side: str, out: str, rounds: str, *names: str) -> None:
             steps[name]()
         times = []
         for _ in range(int(rounds)):
-            mx.eval(mx.distributed.all_sum(mx.array(1.0)))  # both are here
+            mx.eval(mx.distributed.all_sum(mx.array(1.0)))  # waits for the other rank
             start = time.perf_counter()
             steps[name]()
             times.append(time.perf_counter() - start)

@@ -1,6 +1,6 @@
-"""`python -m tests.benchmarks everyday`: the small calls of every program, warm, beside real MLX.
+"""`python -m tests.benchmarks everyday`: the small calls of every program, warm, compared with real MLX.
 
-Both sides in one process, in turn, as the main table; what is timed gives what it computed, which must be the same.
+Both sides run in one process, in turn, as in the main table. Timed calls return their results, which must agree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["EVERYDAY", "ITEM", "ROUNDS", "rows"]
 ROUNDS = 9
 ITEM = "item"
 _ABOVE = {ITEM: 0.3}
-"""Microseconds by which what begins so may take longer than in real MLX, whatever the ratio."""
+"""Microseconds by which calls with this prefix may exceed real MLX's time, at any ratio."""
 
 Step = Callable[[], Any]
 
@@ -137,7 +137,7 @@ def random_normal(mx: Any) -> Step:
 
 
 def newton(mx: Any) -> Step:
-    """Newton's method for a cube root, which looks at every step whether it is there."""
+    """Return Newton's method for a cube root, which tests for convergence at every step."""
 
     def f(x: Any) -> Any:
         return x * x * x - 2.0

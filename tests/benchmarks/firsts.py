@@ -1,7 +1,7 @@
-"""Work that is new: a shape, an expression or a program that the process has not met before.
+"""New work: shapes, expressions and programs that the process has not met before.
 
-Each workload is a function of `mx`, plain MLX, which mxcompat and real MLX run unmodified. It yields steps; what is
-timed is each step's first and only call (where a step recurs, that is said). A step gives what it computed, evaluated.
+Each workload is a function of `mx`, plain MLX, which mxcompat and real MLX run unmodified. It yields steps, and the
+first and only call of each is timed; recurring steps say so. A step returns its evaluated result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _done(mx: Any, value: Any) -> Any:
 
 
 def small_expression(mx: Any) -> Iterator[Step]:
-    """The same expression of few ops, at another shape each time."""
+    """Yield a small expression at another shape each time."""
     for k in itertools.count(3):
         x, y = _evaluated(mx, _normal(k, k, 7), _normal(k + 1, 7))
         yield lambda x=x, y=y: _done(mx, (mx.tanh(x * 2 + y) - x.mean(axis=0)).sum(axis=1))
@@ -62,7 +62,7 @@ OPS: tuple[Callable[[Any, Any, Any], Any], ...] = (
 
 
 def single_ops(mx: Any) -> Iterator[Step]:
-    """Each of `OPS` in turn, never twice on the same shape."""
+    """Yield each of `OPS` in turn, never twice on the same shape."""
     for k in itertools.count(3):
         for j, op in enumerate(OPS):
             a, b = _evaluated(mx, *(_normal(k + i, k, 20 + j) for i in range(2)))
@@ -87,12 +87,14 @@ _POOL: tuple[Callable[[Any, Any, Any], Any], ...] = (
     lambda mx, x, y: x @ y,
     lambda mx, x, y: mx.concatenate([x[:3], y[3:]], axis=0),
 )
-"""Functions of two matrices (6, 6), to such a matrix. None turns a rounding of its inputs into more than that, except
-`where`, which takes the other branch where its inputs are all but equal."""
+"""Functions of two matrices (6, 6) to such a matrix. None amplifies rounding errors of its inputs, except `where`.
+
+`where` may take the other branch if its inputs are nearly equal.
+"""
 
 
 def random_structures(mx: Any, length: int = 8) -> Iterator[Step]:
-    """Expressions drawn from `_POOL`, `length` long: no two of the same structure, all of the same shapes."""
+    """Yield random expressions over `_POOL`, of length `length`: all structures differ, all shapes are equal."""
     rng = np.random.default_rng(0)
     start = _evaluated(mx, *(np.tanh(_normal(k, 6, 6)) for k in range(3)))
     seen = set()
@@ -104,7 +106,7 @@ def random_structures(mx: Any, length: int = 8) -> Iterator[Step]:
 
 
 def _follow(mx: Any, recipe: tuple[tuple[int, int], ...], start: list[Any]) -> Any:
-    """Each op takes what the one before it gave, and any of the earlier values."""
+    """Apply a sequence of ops; each takes the previous result and an earlier value."""
     values = list(start)
     for op, other in recipe:
         values.append(_POOL[op](mx, values[-1], values[other]))
@@ -112,7 +114,7 @@ def _follow(mx: Any, recipe: tuple[tuple[int, int], ...], start: list[Any]) -> A
 
 
 def gradient(mx: Any) -> Iterator[Step]:
-    """value_and_grad of a 4-layer MLP, 32 wide, each time of a batch of another size."""
+    """Yield `value_and_grad` of a 4-layer MLP, 32 wide, for a batch of another size each time."""
     params = [{"w": mx.array(_normal(k, 32, 32) / 6), "b": mx.zeros(32)} for k in range(4)]
     mx.eval(params)
 
@@ -131,7 +133,7 @@ def _score(mx: Any, x: Any, w: Any) -> Any:
 
 
 def vmap(mx: Any) -> Iterator[Step]:
-    """vmap over an axis of another size each time."""
+    """Yield `vmap` over an axis of another size each time."""
     (w,) = _evaluated(mx, _normal(0, 5, 5))
     for k in itertools.count(3):
         (xs,) = _evaluated(mx, _normal(k, k, 5))
@@ -139,7 +141,7 @@ def vmap(mx: Any) -> Iterator[Step]:
 
 
 def vmap_of_grad(mx: Any) -> Iterator[Step]:
-    """The same of a gradient."""
+    """Yield the `vmap` of a gradient, at another shape each time."""
     (w,) = _evaluated(mx, _normal(0, 5, 5))
     for k in itertools.count(3):
         (xs,) = _evaluated(mx, _normal(k, k, 5))
@@ -147,7 +149,7 @@ def vmap_of_grad(mx: Any) -> Iterator[Step]:
 
 
 def hessian(mx: Any) -> Iterator[Step]:
-    """The Hessian of an energy, mapped over the rows of an identity matrix, of another size each time."""
+    """Yield the Hessian of an energy, mapped over the rows of an identity matrix, of another size each time."""
     for k in itertools.count(3):
         x, eye = _evaluated(mx, _normal(k, k), np.eye(k, dtype=np.float32))
 
@@ -161,7 +163,7 @@ def hessian(mx: Any) -> Iterator[Step]:
 
 
 def _trained(mx: Any, make: Callable[[Any], Any], x: np.ndarray, y: np.ndarray) -> Any:
-    """What a script does up to its first loss: the model, the optimizer, the data, a training step."""
+    """Run a script's path to its first loss: model, optimizer, data and a training step."""
     nn, optimizers = sibling(mx, "nn"), sibling(mx, "optimizers")
     mx.random.seed(0)
     model = make(nn)
@@ -178,7 +180,7 @@ def _trained(mx: Any, make: Callable[[Any], Any], x: np.ndarray, y: np.ndarray) 
 
 
 def models(mx: Any) -> Iterator[Step]:
-    """The parameters of an `nn` model, 5 million random numbers, made again and again."""
+    """Yield the construction of an `nn` model with 5 million random parameters, again and again."""
     nn = sibling(mx, "nn")
 
     def make() -> Any:
@@ -191,7 +193,7 @@ def models(mx: Any) -> Iterator[Step]:
 
 
 def first_mlp(mx: Any) -> Iterator[Step]:
-    """The first training step of an `nn` MLP with AdamW, from the model's making on."""
+    """Yield the first training step of an `nn` MLP with AdamW, including the model's construction."""
 
     def make(nn: Any) -> Any:
         return nn.Sequential(nn.Linear(64, 256), nn.relu, nn.Linear(256, 256), nn.relu, nn.Linear(256, 10))
@@ -200,7 +202,7 @@ def first_mlp(mx: Any) -> Iterator[Step]:
 
 
 def first_conv(mx: Any) -> Iterator[Step]:
-    """The same of a small convolutional net."""
+    """Yield the first training step of a small convolutional network."""
 
     def make(nn: Any) -> Any:
         return nn.Sequential(
@@ -213,17 +215,17 @@ def first_conv(mx: Any) -> Iterator[Step]:
 
 
 def gpt_steps(mx: Any, layers: int = gpt.LAYERS) -> Iterator[Step]:
-    """The training step of a small GPT, again and again: the first, the second and so on."""
+    """Yield the training step of a small GPT repeatedly: the first, the second and so on."""
     return itertools.repeat(gpt.mlx_step(mx, layers))
 
 
 def gpt_steps_jax(layers: int = gpt.LAYERS) -> Iterator[Step]:
-    """The same in JAX by hand, whose first step compiles."""
+    """Yield hand-written JAX steps of the GPT, the first of which compiles."""
     return itertools.repeat(gpt.jax_step(layers))
 
 
 def changing_batches(mx: Any) -> Iterator[Step]:
-    """A training step of an `nn` MLP with Adam, every batch of another size."""
+    """Yield a training step of an `nn` MLP with Adam, every batch of another size."""
     nn, optimizers = sibling(mx, "nn"), sibling(mx, "optimizers")
     mx.random.seed(0)
     model = nn.Sequential(nn.Linear(16, 32), nn.relu, nn.Linear(32, 32), nn.relu, nn.Linear(32, 1))
@@ -242,7 +244,7 @@ def changing_batches(mx: Any) -> Iterator[Step]:
 
 
 def concatenated_cache(mx: Any, heads: int = 4, width: int = 32) -> Iterator[Step]:
-    """A token's attention to all tokens before it: keys and values grow by `concatenate`."""
+    """Yield a token's attention to all tokens before it: keys and values grow by `concatenate`."""
     weights = _evaluated(mx, *(_normal(k, heads * width, heads * width) / 12 for k in range(3)))
     keys, values = _evaluated(mx, *np.zeros((2, heads, 0, width), np.float32))
 
@@ -260,7 +262,7 @@ def concatenated_cache(mx: Any, heads: int = 4, width: int = 32) -> Iterator[Ste
 
 
 def unevaluated_adam(mx: Any, steps: int = 150) -> Iterator[Step]:
-    """Adam on a vector of two, in a Python loop, evaluated once at the end."""
+    """Yield a run of Adam on a vector of two, in a Python loop that is evaluated once at the end."""
     gradient = mx.grad(lambda p: (1 - p[0]) ** 2 + 5 * (p[1] - p[0] ** 2) ** 2)
 
     def run() -> Any:

@@ -1,10 +1,11 @@
-"""Token generation: mlx-lm's llama, unmodified, on mxcompat (as a drop-in) and on real MLX; and in JAX by hand.
+"""Token generation with mlx-lm's llama, unmodified, on mxcompat (as a drop-in) and real MLX, and with hand-written
+JAX.
 
-Each side runs in a process of its own, because `mlx` is one library or the other there:
+Each side runs in a separate process, because a process can import only one library as `mlx`:
 
-    python -m tests.benchmarks.generation SIDE MODEL     prints what `Found` holds, as `measure` reads it
+    python -m tests.benchmarks.generation SIDE MODEL     prints the fields of `Found`, for `measure` to parse
 
-A process generates twice: the first time everything is new, the second time what is hot has been compiled.
+A process generates twice. The first generation is cold; by the second, hot programs have been compiled.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ __all__ = ["MODELS", "available", "measure"]
 _PROMPT = 8
 _TOKENS = 200
 _CACHE = 256
-"""How long mlx-lm makes its cache first; all that is measured here fits in it."""
+"""Initial cache length of mlx-lm; every measured generation fits in it."""
 _COMPILER = "mxcompat-background"
-"""The thread that there is while something is compiled in the background."""
+"""Name of the thread that compiles in the background."""
 
 
 class Model(NamedTuple):
-    """A llama, with grouped heads: two query heads for each head of keys and values.
+    """Configuration of a llama with grouped heads: two query heads per head of keys and values.
 
-    `bits` are those of the weights, `cache_bits` those of the cache; None for floats. `prompts` are how many are
-    continued at once, of different lengths where there are several. `penalty` is that of repeating a token.
-    `skipped` is how many tokens come before time is taken.
+    `bits` is the weights' number of bits and `cache_bits` the cache's; None means floats. `prompts` is the batch
+    size; several prompts have different lengths. `penalty` is the repetition penalty. `skipped` is the number of
+    tokens before the timing begins.
     """
 
     hidden: int
@@ -64,19 +65,22 @@ MODELS = {
     "llama, 256 wide, 3 prompts": Model(256, 4, 4, 1000, None, 1 / 2, prompts=3),
     "llama, 256 wide, repetition penalty": Model(256, 4, 4, 1000, None, 1, penalty=1.3, skipped=48),
 }
-"""By name; `of_mlx` is what a token may take at most, as a multiple of what it takes in real MLX."""
+"""Models by name; `of_mlx` limits the time per token, as a multiple of real MLX's."""
 
 
 def available() -> bool:
-    """Whether mlx-lm is installed."""
+    """Return True if mlx-lm is installed."""
     return importlib.util.find_spec("mlx_lm") is not None
 
 
 class Found(NamedTuple):
-    """What one process found: milliseconds for a token of the second generation, once the first ones are there, and for
-    the whole first generation; how many programs it compiled from token 30 of the second one on; and how many times as
-    long a token of the first one took while a program was compiled in the background as the median of those before it
-    (0 where there are none)."""
+    """The measurements of one process.
+
+    Milliseconds per token of the second generation, after the skipped tokens; milliseconds of the first generation;
+    programs compiled from token 30 of the second generation on. The last field is the slowdown of a token of the
+    first generation during a background compilation, relative to the median of the tokens before (0 without such
+    tokens).
+    """
 
     token: float
     first: float
@@ -87,8 +91,10 @@ class Found(NamedTuple):
 def measure(
     name: str, sides: Iterable[str], rounds: int
 ) -> tuple[dict[str, Found], dict[str, float], dict[str, tuple[float, float]]]:
-    """Medians over the rounds by side; and mxcompat's time of a token divided by that of each side: its median and its
-    quartiles."""
+    """Return medians over the rounds by side, and the ratio of mxcompat's time per token to each side's.
+
+    The ratio is given as its median and quartiles.
+    """
     root = Path(__file__).parent.parent.parent
     found: dict[str, list[Found]] = {side: [] for side in sides}
     for _ in range(rounds):
@@ -132,7 +138,7 @@ def _timed(
 
 
 def _mlx_lm(model: Model) -> Callable[[], Iterable[int]]:
-    """What generates the tokens, as an mlx-lm user has it done."""
+    """Return a function that generates tokens through mlx-lm's public API."""
     import mlx.core as mx
     from mlx import nn
     from mlx_lm.generate import BatchGenerator, generate_step
@@ -172,7 +178,8 @@ def _mlx_lm(model: Model) -> Callable[[], Iterable[int]]:
 
 
 def _jax(model: Model) -> Callable[[], Iterable[int]]:
-    """The same by hand: one `jax.jit` for a token, with the cache donated. (The prompt is read one token at a time.)"""
+    """Return hand-written generation: one `jax.jit` per token, with a donated cache. It reads the prompt token by
+    token."""
     from functools import partial
 
     import jax

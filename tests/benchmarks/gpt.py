@@ -1,7 +1,7 @@
-"""The training step of a small GPT: loss, gradients, Adam. In MLX, for mxcompat and real MLX alike, and in JAX by hand.
+"""The training step of a small GPT: loss, gradients, Adam; in MLX, for both libraries, and hand-written in JAX.
 
-Four layers of width 128 with 4 heads, vocabulary 1000, batches of 8x64 tokens. Both start from the same parameters and
-compute the same losses.
+Four layers of width 128 with 4 heads, vocabulary 1000, batches of 8x64 tokens. Both versions start from the same
+parameters and compute the same losses.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RATE, BETA1, BETA2, EPS = 1e-3, 0.9, 0.99, 1e-8
 
 
 def parameters(layers: int = LAYERS) -> dict[str, Any]:
-    """NumPy arrays, the same at every call."""
+    """Return the parameters as NumPy arrays, the same at every call."""
     rng = np.random.default_rng(0)
 
     def normal(*shape: int) -> np.ndarray:
@@ -47,13 +47,13 @@ def parameters(layers: int = LAYERS) -> dict[str, Any]:
 
 
 def tokens() -> tuple[np.ndarray, np.ndarray]:
-    """A batch: the tokens (8, 64), and those that follow them."""
+    """Return a batch: the tokens (8, 64), and their successors."""
     text = np.random.default_rng(1).integers(0, VOCABULARY, (BATCH, LENGTH + 1)).astype(np.int32)
     return text[:, :-1], text[:, 1:]
 
 
 def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """`fn` on the leaves of trees of one structure."""
+    """Apply `fn` to the leaves of trees of one structure."""
     if isinstance(tree, dict):
         return {k: tree_map(fn, v, *[r[k] for r in rest]) for k, v in tree.items()}
     if isinstance(tree, list):
@@ -64,8 +64,10 @@ def tree_map(fn: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 def mlx_step(
     mx: Any, layers: int = LAYERS, average: Callable[[Any], Any] = lambda gradients: gradients
 ) -> Callable[[], float]:
-    """The step as an MLX user writes it, nothing compiled. Each call trains once and gives the loss. Where there are
-    others that do the same, `average` makes of the gradients those of all."""
+    """Return the step as an MLX user writes it, without compile. Each call trains once and returns the loss.
+
+    With several processes, `average` replaces the gradients by their mean over all of them.
+    """
 
     def layer_norm(p: Any, x: Any) -> Any:
         mean = mx.mean(x, axis=-1, keepdims=True)
@@ -118,7 +120,7 @@ def mlx_step(
 
 
 def jax_step(layers: int = LAYERS) -> Callable[[], float]:
-    """The same step by hand: one `jax.jit` around all of it."""
+    """Return the hand-written step: one `jax.jit` around all of it."""
     import jax
     import jax.numpy as jnp
 

@@ -1,5 +1,4 @@
-"""Single ops with a target of their own: a convolution with its gradient, matrix products with 4-bit weights, and what
-XLA alone is slow at."""
+"""Single ops with a target of their own: convolutions with gradients, 4-bit products, and ops that are slow in XLA."""
 
 from __future__ import annotations
 
@@ -56,13 +55,13 @@ def conv_jax() -> Step:
 
 
 def _weights(outputs: int, inputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Random packed 4-bit weights, their scales and biases."""
+    """Return random packed 4-bit weights, their scales and biases."""
     packed = np.random.default_rng(2).integers(0, 1 << 32, (outputs, inputs * _BITS // 32), dtype=np.uint32)
     return packed, _normal(3, outputs, inputs // _GROUP) / 64, _normal(4, outputs, inputs // _GROUP) / 64
 
 
 def quantized(rows: int) -> Callable[[Any], Step]:
-    """`x (rows, 512)` by weights `(2048, 512)`, transposed."""
+    """Return the product of `x (rows, 512)` and weights `(2048, 512)`, transposed."""
 
     def build(mx: Any) -> Step:
         x = mx.array(_normal(0, rows, 512))
@@ -80,7 +79,7 @@ def quantized(rows: int) -> Callable[[Any], Step]:
 
 
 def quantized_jax(rows: int) -> Callable[[], Step]:
-    """The same: unpack, scale, multiply, which XLA fuses."""
+    """Return the hand-written product: unpack, scale and multiply, which XLA fuses."""
 
     def build() -> Step:
         import jax
@@ -160,7 +159,7 @@ def rope_jax() -> Step:
 
 
 def _factors() -> np.ndarray:
-    """A million numbers whose products stay finite."""
+    """Return a million numbers whose products stay finite."""
     return 1 + _normal(0, 1_000_000) / 1000
 
 

@@ -1,4 +1,4 @@
-"""What only a process of its own can show: the memory of a training step, and the time of an import."""
+"""Measurements that need a process of their own: the memory of a training step, and the time of an import."""
 
 from __future__ import annotations
 
@@ -56,28 +56,28 @@ print(time.perf_counter() - start)
 
 
 def _installed() -> dict[str, str]:
-    """The environment, but that modules are compiled once, as where a package is installed."""
+    """Return an environment in which modules are compiled to bytecode once, as in an installed package."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def fresh(home: str) -> dict[str, str]:
-    """The environment of a user who has run nothing before: no cache of JAX's on disk, and in `home` none of ours."""
+    """Return the environment of a first run: no disk cache of JAX, and an empty `home`."""
     kept = {k: v for k, v in _installed().items() if not k.startswith((*_JAX_CACHE, "MXCOMPAT_CACHE"))}
     return kept | {"HOME": home, "XDG_CACHE_HOME": os.path.join(home, ".cache")}
 
 
 def run(code: str, *args: str) -> list[float]:
-    """The numbers that a program prints."""
+    """Return the numbers that a program prints."""
     command = [sys.executable, "-c", code, *args]
     out = subprocess.run(command, cwd=ROOT, env=_installed(), check=True, stdout=subprocess.PIPE, text=True).stdout
     return [float(word) for word in out.split()]
 
 
 def step_memory(sides: list[str], rounds: int) -> tuple[dict[str, float], dict[str, float]]:
-    """The peak resident memory of a process that trains the small GPT, once everything is compiled, in MB.
+    """Return the peak resident memory, in MB, of a process that trains the small GPT, after compilation.
 
     Returns:
-        All of it, by side, and what it is above the same process just after its imports.
+        The total by side, and its growth since the imports.
     """
     found: dict[str, list[list[float]]] = {side: [] for side in sides}
     for _ in range(rounds):
@@ -88,7 +88,7 @@ def step_memory(sides: list[str], rounds: int) -> tuple[dict[str, float], dict[s
 
 
 def import_seconds(modules: dict[str, str], rounds: int) -> dict[str, float]:
-    """The time, in seconds, that importing each module takes in a fresh process. `modules` by the name of the side."""
+    """Return the import time of each module in a fresh process, in seconds. `modules` are by side."""
     found: dict[str, list[float]] = {side: [] for side in modules}
     for _ in range(rounds + 1):  # the first round fills the disk's cache
         for side, module in modules.items():

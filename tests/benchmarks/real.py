@@ -12,7 +12,7 @@ __all__ = ["PARTS", "ROUNDS", "rows"]
 ROUNDS = 3
 
 PARTS: tuple[Callable[[Callable[[str], bool], int], Iterator[Row]], ...] = (real_ops.rows,)
-"""Functions that yield the rows whose names are wanted, measured in so many rounds."""
+"""Functions that yield the wanted rows, measured in the given number of rounds."""
 
 
 def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:

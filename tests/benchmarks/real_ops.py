@@ -1,10 +1,10 @@
-"""Time single ops at the size that real models give them: the first call in a process, and a warm call.
+"""Time single ops at the sizes of real models: the first call in a process, and a warm call.
 
-Each side runs in a process of its own, because `mlx` is one library or the other there:
+Each side runs in a separate process, because a process can import only one library as `mlx`:
 
     python -m tests.benchmarks.real_ops SIDE NAME     prints milliseconds: of the first call, of a warm one
 
-SIDE is `mxcompat`, `MLX` or `PyTorch`. PyTorch has a column for the convolutions, where it is installed.
+SIDE is `mxcompat`, `MLX` or `PyTorch`. PyTorch has a column for the convolutions, if it is installed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Conv(NamedTuple):
         size = (self.channels, self.shape[-1] // self.groups)
         x = torch.randn(self.shape[0], self.shape[-1], *self.shape[1:-1])
         w = torch.randn(*(size[::-1] if self.transposed else size), *[self.kernel] * axes) * 0.05
-        if axes == 2:  # the layout that is faster there
+        if axes == 2:  # PyTorch is faster with this layout
             x, w = (a.contiguous(memory_format=torch.channels_last) for a in (x, w))
         f = getattr(torch.nn.functional, f"conv_transpose{axes}d" if self.transposed else f"conv{axes}d")
 

@@ -1,6 +1,6 @@
-"""The page of the documentation on benchmarks: from the figures of a run, kept beside it, plots and tables.
+"""The benchmark page of the documentation: plots and tables from the stored measurements of a run.
 
-`python -m tests.benchmarks --report docs/benchmarks` takes the figures and writes all of it.
+`python -m tests.benchmarks --report docs/benchmarks` measures and writes all of it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _PACKAGES = ("jax", "jaxlib", "mlx", "numpy", "mlx-lm")
 
 
 def machine() -> str:
-    """The machine, in words."""
+    """Return a description of the machine."""
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
 
 def _processor() -> str:
-    """The processor's name, where the system tells."""
+    """Return the processor's name if the system tells it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
@@ -59,7 +59,7 @@ def _versions() -> dict[str, str]:
 
 
 def save(folder: Path, sections: Mapping[str, Sequence[Row]]) -> None:
-    """Keep the figures of a run, with the machine and the versions that they were taken with."""
+    """Store the measurements of a run, with the machine and the versions."""
     import jax
 
     figures = {
@@ -73,13 +73,14 @@ def save(folder: Path, sections: Mapping[str, Sequence[Row]]) -> None:
 
 
 def write(folder: Path) -> None:
-    """Write the page and the plots, from the figures that are in the folder."""
+    """Write the page and the plots from the stored measurements."""
     for name, text in files(folder).items():
         (folder / name).write_text(text)
 
 
 def files(folder: Path) -> dict[str, str]:
-    """The page and the plots, by name, as the figures in the folder have them; without figures, how to take them."""
+    """Return the page and the plots by file name, from the stored measurements. Without any, the page says how to
+    measure."""
     path = folder / FIGURES
     if not path.exists():
         return {"index.md": _page(_EMPTY)}
@@ -142,12 +143,12 @@ def _table_line(row: Row) -> str:
 
 
 def _label(row: Row) -> str:
-    """Its name; what is indented in a terminal belongs to the row above."""
+    """Return the row's label; an indented row belongs to the row above."""
     return f"↳ {row.name.strip()}" if row.name.startswith(" ") else row.name
 
 
 def _rounded(value: float) -> str:
-    """With three digits that count."""
+    """Return the value with three significant digits."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
@@ -164,7 +165,7 @@ def _sides(row: Row) -> list[str]:
 
 
 def plot(rows: Sequence[Row], palette: Palette, title: str) -> Drawing:
-    """The ratios of the rows, on a logarithmic axis: a dot for the median, a bar between the quartiles."""
+    """Plot the ratios of the rows on a logarithmic axis: a dot for the median, a bar between the quartiles."""
     colours = dict(zip(SIDES[1:], (palette.accent, palette.second), strict=True))
     ends = [
         end for row in rows for side in _sides(row) for end in (row.ratio(side) or 1.0, *row.spread.get(side, ()))

@@ -1,4 +1,4 @@
-"""A short training script, plain MLX, as a user has it: run as a whole, a second time. `cold` measures it."""
+"""A short training script in plain MLX. `cold` measures its second run as a whole process."""
 
 import mlx.core as mx
 import mlx.nn as nn

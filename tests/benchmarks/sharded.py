@@ -1,7 +1,8 @@
-"""A training step over eight virtual devices of the CPU, beside hand-written `jax.jit` with the same shardings.
+"""A training step over eight virtual devices of the CPU, compared with hand-written `jax.jit` with the same
+shardings.
 
-How many devices there are is settled when JAX starts, so this runs in a process of its own:
-`python -m tests.benchmarks.sharded ROUNDS` prints what it measures as JSON.
+JAX fixes the number of devices at its start, so the step runs in a separate process: `python -m
+tests.benchmarks.sharded ROUNDS` prints its measurements as JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _DEVICES = 8
 
 
 def row(rounds: int) -> Row:
-    """The row of the table, measured in a process of its own."""
+    """Return the row of the table, measured in a separate process."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={_DEVICES}"
     command = [sys.executable, "-m", "tests.benchmarks.sharded", str(rounds)]
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}

@@ -1,4 +1,4 @@
-"""The table that every benchmark prints: a row for each workload, its targets in the last column."""
+"""The table that every benchmark prints: a row for each workload, with its targets in the last column."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ SIDES = ("mxcompat", "jax.jit", "MLX")
 
 @dataclass
 class Row:
-    """A line of the table: what each side took, in `unit`; where it was measured in turn, what mxcompat took divided by
-    that, and between which quartiles the rounds were; and the targets, each with whether it was reached."""
+    """A row of the table: each side's value in `unit`, mxcompat's ratios to it, and the targets.
+
+    Ratios exist if the sides were measured in turn: the median and the quartiles over the rounds. Each target has a
+    flag that says if it was reached.
+    """
 
     name: str
     unit: str
@@ -33,9 +36,10 @@ class Row:
         return self.ratios.get(side, self.values["mxcompat"] / self.values[side])
 
     def limit(self, side: str | None, most: float | None, floor: float | None = None) -> None:
-        """Note a target: at most `most`, in the row's unit, or times what a side took (if that side is there).
+        """Add a target: at most `most`, in the row's unit, or as a multiple of a side's value (if that side was
+        measured).
 
-        What takes `floor` or less, in the row's unit, has reached the target in any case.
+        A value of `floor` or less, in the row's unit, reaches the target in any case.
         """
         if most is None:
             return
@@ -48,7 +52,7 @@ class Row:
 
 
 def compared(values: dict[str, Sequence[float]]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-    """What mxcompat took divided by what each side took, round by round: the medians, and the quartiles."""
+    """Return the medians and quartiles of mxcompat's value divided by each side's, round by round."""
     medians, spread = {}, {}
     for side, theirs in values.items():
         ratios = [a / b for a, b in zip(values["mxcompat"], theirs, strict=True)]
@@ -59,7 +63,7 @@ def compared(values: dict[str, Sequence[float]]) -> tuple[dict[str, float], dict
 
 
 def present() -> list[str]:
-    """The sides that can be measured here: real MLX need not be installed."""
+    """Return the sides that can be measured here; real MLX may be missing."""
     return [side for side in SIDES if side != "MLX" or importlib.util.find_spec("mlx")]
 
 
@@ -85,7 +89,7 @@ def _decimals(value: float) -> int:
 
 
 class Table:
-    """Rows, printed as they come."""
+    """A table that prints each row when it is added."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -100,5 +104,5 @@ class Table:
         path.write_text(json.dumps([dataclasses.asdict(row) for row in self.rows], indent=2) + "\n")
 
     def reached(self) -> bool:
-        """Whether no target was missed."""
+        """Return True if every target was reached."""
         return all(reached for row in self.rows for reached in row.targets.values())

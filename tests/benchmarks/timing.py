@@ -1,4 +1,5 @@
-"""Timing: the sides of a workload in turn, several rounds: what disturbs the machine falls on all of them."""
+"""Timing: the sides of a workload run in turn, for several rounds, so that disturbances of the machine affect all of
+them."""
 
 from __future__ import annotations
 
@@ -20,8 +21,10 @@ _ROUND_SECONDS = 0.15
 
 
 def steps(workload: Workload, real: bool = True) -> dict[str, Callable[[], Any]]:
-    """The step of each side that is there, warmed up; `real` says whether real MLX is to be one. Raises AssertionError
-    if they compute different numbers."""
+    """Return the warmed-up step of each available side; `real` includes real MLX.
+
+    Raises AssertionError if the sides compute different numbers.
+    """
     import mxcompat.core
 
     sides = {"mxcompat": lambda: workload.mlx(mxcompat.core)}
@@ -37,7 +40,7 @@ def steps(workload: Workload, real: bool = True) -> dict[str, Callable[[], Any]]
         ready[name] = step = make()
         results[name] = digest([step() for _ in range(_WARM_UP_STEPS)])
     end = time.perf_counter() + _WARM_UP_SECONDS
-    while time.perf_counter() < end:  # what is hot is compiled when it has taken as long as that would
+    while time.perf_counter() < end:  # a hot program is compiled once it has run as long as the compile would take
         ready["mxcompat"]()
     settle()
     for _ in range(_WARM_UP_STEPS):
@@ -49,14 +52,14 @@ def steps(workload: Workload, real: bool = True) -> dict[str, Callable[[], Any]]
 
 
 def _tolerance() -> float:
-    """What results of a few steps may differ by. On a GPU products have 10 bits by default, in NumPy 24."""
+    """Return the tolerance for results after a few steps. A GPU's products have 10 bits by default, NumPy's 24."""
     import jax
 
     return 1e-3 if jax.default_backend() == "cpu" else 5e-2
 
 
 def settle() -> None:
-    """Wait until mxcompat has nothing more to compile."""
+    """Wait until mxcompat has no pending compile."""
     from mxcompat._graph.run import background
 
     background.settle()
@@ -65,13 +68,14 @@ def settle() -> None:
 def measure(
     sides: dict[str, Callable[[], Any]], rounds: int
 ) -> tuple[dict[str, float], dict[str, float], dict[str, tuple[float, float]]]:
-    """Time each side's step. In each round each side runs for a while, in turn, and after each of the others as often:
-    the threads of real MLX go on for a while, and where the scheduler has put them makes a difference of a fifth to the
-    next side.
+    """Time each side's step. In each round each side runs in turn, and follows each other side equally often.
+
+    The order matters because threads of real MLX stay active for a while. Their placement by the scheduler changes
+    the next side's time by a fifth.
 
     Returns:
-        The median time by side, in microseconds; and by side the median and the quartiles, over the rounds, of
-        mxcompat's time divided by its own: what slows the machine for a while slows all sides of a round.
+        The median time by side, in microseconds; and by side the median and quartiles, over the rounds, of mxcompat's
+        time divided by that side's. A disturbance of the machine affects all sides of a round alike.
     """
     counts = {name: _count(step) for name, step in sides.items()}
     times: dict[str, list[float]] = {name: [] for name in sides}
@@ -85,7 +89,7 @@ def measure(
 
 
 def _count(step: Callable[[], Any]) -> tuple[int, int]:
-    """How many samples to take in a round, and of how many steps each: short steps are timed several at a time."""
+    """Return the number of samples in a round and of steps in a sample: short steps are timed several at a time."""
     start = time.perf_counter()
     step()
     once = max(time.perf_counter() - start, 1e-7)
@@ -94,7 +98,7 @@ def _count(step: Callable[[], Any]) -> tuple[int, int]:
 
 
 def _times(step: Callable[[], Any], counts: tuple[int, int]) -> list[float]:
-    """Seconds per step, sample by sample. The garbage collector stays on: a user's program pays for it too."""
+    """Return the seconds per step of each sample. The garbage collector stays on, as in a user's program."""
     samples, inner = counts
     out = []
     clock = time.perf_counter

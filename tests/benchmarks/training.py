@@ -1,7 +1,7 @@
-"""Training steps written with `nn` and `optimizers`: for mxcompat and real MLX alike, and in JAX by hand.
+"""Training steps written with `nn` and `optimizers`, for both libraries, and hand-written in JAX.
 
-A model's parameters are a flat dict from paths (those of `nn`) to NumPy arrays: both sides start from the same numbers.
-Every step is: loss, gradients, AdamW with MLX's defaults.
+A model's parameters are a flat dict from paths (those of `nn`) to NumPy arrays, so both sides start from the same
+numbers. Every step consists of loss, gradients, and AdamW with MLX's defaults.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ RATE, BETA1, BETA2, EPS, DECAY = 1e-3, 0.9, 0.999, 1e-8, 0.01
 
 
 def sibling(mx: Any, name: str) -> Any:
-    """`nn` or `optimizers` of the package whose core is `mx`."""
+    """Return `nn` or `optimizers` of the package whose core is `mx`."""
     return importlib.import_module(mx.__name__.removesuffix("core") + name)
 
 
 Place = Callable[[Any, str], Any]
-"""Puts an array where it belongs: what are "parameters", and what is "data"."""
+"""A function that places an array on its devices, given its role: "parameters" or "data"."""
 
 
 def _here(x: Any, kind: str) -> Any:
@@ -39,7 +39,7 @@ def _here(x: Any, kind: str) -> Any:
 def _mlx_step(
     mx: Any, model: Any, parameters: Parameters, x: np.ndarray, y: np.ndarray, place: Place = _here
 ) -> Step:  # fmt: skip
-    """A training step as an MLX user writes it, nothing compiled. Each call trains once and gives the loss."""
+    """Return a training step as an MLX user writes it, without compile. Each call trains once and returns the loss."""
     nn, optimizers = sibling(mx, "nn"), sibling(mx, "optimizers")
     model.load_weights([(path, place(mx.array(value), "parameters")) for path, value in parameters.items()])
     optimizer = optimizers.AdamW(learning_rate=RATE)
@@ -63,7 +63,7 @@ def _mlx_step(
 def _jax_step(
     forward: Callable[[Any, Any], Any], parameters: Parameters, x: np.ndarray, y: np.ndarray, place: Place = _here
 ) -> Step:  # fmt: skip
-    """The same step by hand: one `jax.jit` around all of it."""
+    """Return the hand-written step: one `jax.jit` around all of it."""
     import jax
     import jax.numpy as jnp
 
@@ -96,7 +96,7 @@ def _jax_step(
 
 
 class _Random:
-    """Initial parameters: the same at every call."""
+    """Initial parameters, the same at every call."""
 
     def __init__(self) -> None:
         self._rng = np.random.default_rng(0)

@@ -1,7 +1,7 @@
-"""The workloads: each the same work in plain MLX, given `mx`, and in JAX by hand, with what mxcompat must reach.
+"""The workloads: each in plain MLX, given `mx`, and hand-written in JAX, with mxcompat's targets.
 
-A workload's `mlx(mx)` and `jax()` set it up and return a step to be timed. A step that computes something returns a
-number, which must be the same on all sides: the benchmark compares like with like.
+A workload's `mlx(mx)` and `jax()` set it up and return a step to be timed. A step returns a number, which must be
+the same on all sides, so that the benchmark compares equal work.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Workload:
 
     Args:
         mlx: sets the work up with a given `mx`, and returns the step.
-        jax: the same with `jax.jit`; None where there is no counterpart.
-        most_us: what mxcompat's median may be at most, in microseconds.
-        of_jax: the same, as a multiple of `jax`'s median.
-        of_mlx: the same, as a multiple of real MLX's median.
+        jax: the same with `jax.jit`; None without a counterpart.
+        most_us: limit for mxcompat's median, in microseconds.
+        of_jax: the limit as a multiple of `jax`'s median.
+        of_mlx: the limit as a multiple of real MLX's median.
     """
 
     name: str
@@ -44,7 +44,7 @@ def _normal(seed: int, *shape: int) -> np.ndarray:
 
 
 def reproducible(build: Callable[[Any], Step]) -> Callable[[Any], Step]:
-    """The same work, with the same bits in every run: what that costs. On real MLX it is so anyway."""
+    """Return the same work in reproducible mode, to measure its cost. Real MLX is always reproducible."""
 
     def made(mx: Any) -> Step:
         step = build(mx)
@@ -141,7 +141,7 @@ def mlp_jax() -> Step:
 
 
 def _chain(np_like: Any, x: Any) -> Any:
-    """200 elementwise ops, in a Python loop."""
+    """Apply 200 elementwise ops, in a Python loop."""
     for _ in range(40):
         x = x * 1.01
         x = x + 0.02

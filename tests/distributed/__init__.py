@@ -1,1 +1,1 @@
-"""Real processes that form groups: mxcompat's by its launcher, real MLX's by the ring backend, with the same jobs."""
+"""Groups of real processes: mxcompat's use its launcher, real MLX's the ring backend, with the same jobs."""

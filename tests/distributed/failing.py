@@ -1,4 +1,4 @@
-"""Programs of which one rank does what it should not, by name. They say what the ranks are told."""
+"""Programs in which one rank misbehaves, by name. They print the errors of the ranks."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ if what == "late":
     time.sleep(3 * int(os.environ["MLX_RANK"]))
 group = D.init()
 rank = group.rank()
-large = what in ("killed in it", "stopped in it", "both send")  # small arrays are exchanged, and no send of them waits
+large = what in ("killed in it", "stopped in it", "both send")  # small arrays are buffered, so that no send blocks
 x = mx.ones(1 << 16 if large else 3)
 mx.eval(D.all_sum(x))
 

@@ -1,5 +1,6 @@
-"""Hosts on one machine, for the tests: network namespaces on a bridge, each with an address, a name and an sshd of its
-own. Needs root, iproute2, util-linux and OpenSSH's server; nothing outside the namespaces is changed.
+"""Simulated hosts on one machine: network namespaces on a bridge, each with an address, a name and an sshd.
+
+They need root, iproute2, util-linux and OpenSSH's server. Nothing outside the namespaces is changed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SUBNET = "10.213.77"
 
 
 def what_is_missing() -> str:
-    """Why there can be no such hosts here; empty if there can."""
+    """Return the reason why such hosts cannot be created here, or ""."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "network namespaces are for root on Linux"
     absent = [tool for tool in _TOOLS if shutil.which(tool) is None]
@@ -34,11 +35,11 @@ def what_is_missing() -> str:
 
 
 class Network:
-    """Hosts of these names, and a namespace that commands are run in as from the user's own machine.
+    """Hosts with these names, and a namespace for commands that acts as the user's own machine.
 
     Args:
         folder: for keys and settings.
-        names: of the hosts.
+        names: names of the hosts.
     """
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
@@ -79,12 +80,12 @@ class Network:
             subprocess.run(["ip", "netns", "del", f"{self._prefix}-{name}"], capture_output=True, check=False)
 
     def command(self, *command: str) -> list[str]:
-        """A command as on the user's own machine, from which the hosts are reached without a password."""
+        """Return a command that runs on the user's own machine, with access to the hosts without a password."""
         setup = self._names("here") + f"export PATH={shlex.quote(str(self._folder))}:$PATH"
         return ["ip", "netns", "exec", f"{self._prefix}-here", "sh", "-c", f'{setup}; exec "$@"', "sh", *command]
 
     def pids(self, name: str) -> list[int]:
-        """The processes on a host, besides its server."""
+        """Return the process numbers on a host, without its server."""
         line = ["ip", "netns", "pids", f"{self._prefix}-{name}"]
         found = subprocess.run(line, capture_output=True, text=True, check=False).stdout.split()
         return [int(pid) for pid in found if int(pid) not in [server.pid for server in self._servers]]
@@ -97,7 +98,8 @@ class Network:
         self._ip(name, "link set lo up")
 
     def _names(self, name: str) -> str:
-        """What sets who is who on a host. It knows itself by a loopback address, as Debian's and Ubuntu's do."""
+        """Return a command that sets a host's name table. Its own name is a loopback address, as on Debian and
+        Ubuntu."""
         hosts = self._folder / f"hosts-{name}"
         addresses = {"localhost": "127.0.0.1", **self.addresses, name: "127.0.1.1"}
         lines = [f"{address} {other}" for other, address in addresses.items()]

@@ -1,5 +1,7 @@
-"""What a group of processes does for the tests. Every job runs on each rank and returns a tree of arrays and other
-values, or raises; on real MLX, too, unless it is `ours_only`.
+"""Jobs that the distributed tests run in a group of processes.
+
+Each rank runs the job, which returns a tree of arrays and other values, or raises. Real MLX runs it too, unless the
+job is in `ours_only`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 D = mx.distributed
 JOBS: dict[str, Callable[[Any], Any]] = {}
 OURS_ONLY: dict[str, str] = {}
-"""Jobs that real MLX's ring does not do, and why."""
+"""Jobs that real MLX's ring backend cannot run, and the reasons."""
 
 
 def job(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -45,7 +47,7 @@ def error(function: Callable[[], Any]) -> tuple[str, str]:
 
 
 def done(*results: Any) -> Any:
-    """The results, computed: before anything else is communicated, as real MLX may mix up what is in flight at once."""
+    """Evaluate the results before any further communication, because real MLX may mix up concurrent messages."""
     mx.eval(results)
     return results[0] if len(results) == 1 else results
 
@@ -122,7 +124,7 @@ def derivatives(group: Any) -> Any:
 
 @job
 def of_what_a_transform_has_left(group: Any) -> Any:
-    """Ranks that have the same by other ways: the collectives run in the order in which they were made."""
+    """Run collectives on ranks that reach the same values in different ways: they run in order of creation."""
     kept: list[Any] = []
 
     @mx.custom_function
@@ -210,7 +212,7 @@ def values_read_on_the_way(group: Any) -> Any:
 
 @ours_only("real MLX pairs what comes first, and sums what does not belong together")
 def in_the_order_of_creation(group: Any) -> Any:
-    """What is created first is done first, on every rank, whatever a rank looks at first."""
+    """Run collectives in order of creation on every rank, although ranks evaluate different results first."""
     x, size = mx.ones((2,)) * (group.rank() + 1), group.size()
     first, second, third = D.all_sum(x), D.all_sum(x * 10), D.all_gather(x * 100)
     dropped = D.all_sum(x * 1000)
@@ -249,7 +251,8 @@ def from_one_to_the_next(group: Any) -> Any:
 
 @job
 def all_send_before_any_receives(group: Any) -> Any:
-    """What is small is under way by then. (Where XLA sends it, each `send` waits.)"""
+    """Send on every rank before any receive: small messages are buffered. (With XLA's collectives, each `send`
+    blocks.)"""
     rank, size = group.rank(), group.size()
     x = own(group)
     found = []
@@ -349,7 +352,7 @@ def split_groups(group: Any) -> Any:
     assert gathered.tolist() == [*range(size)][::-1]
     if half.size() > 1:
         assert half.split(half.rank()).size() == 1
-    if rank == 0:  # who is not in it takes no part
+    if rank == 0:  # a rank outside the group does not call the collective
         mx.eval(D.send(mx.ones(2), size - 1))
     elif rank == size - 1:
         assert D.recv((2,), mx.float32, 0).tolist() == [1, 1]
@@ -378,7 +381,7 @@ def averaged_gradients(group: Any) -> Any:
     mx.eval(loss, gradients)
 
     def copy(tree: Any) -> Any:
-        """Real MLX has written over what it was to sum."""
+        """Return a copy of the tree, because real MLX overwrites the operands of its sums."""
         return done(tree_map(lambda g: g + 0, tree))
 
     return (
@@ -421,7 +424,7 @@ def sharded_layers(group: Any) -> Any:
 
 @ours_only("ring: sum_scatter not supported")
 def fully_sharded(group: Any) -> Any:
-    """As the whole model on the whole batch."""
+    """Compare a fully sharded model with the whole model on the whole batch."""
     size, rank = group.size(), group.rank()
     x, y = batch(4 * size)
     whole = mlp()
@@ -449,7 +452,7 @@ def digits() -> Any:
 
 @job
 def digits_in_parallel(group: Any) -> Any:
-    """The weights after some steps: of this group with a part of the batch each, and of one rank with all of it."""
+    """Return the weights after some steps, trained by the group on parts of the batch and by one rank on all of it."""
     lib = digits()
     mx.random.seed(3)
     (x, y), _ = lib.data()
@@ -470,7 +473,8 @@ def digits_in_parallel(group: Any) -> Any:
 
     together, alone = train(group.rank(), group.size()), train(0, 1)
     for (_, a), (_, b) in zip(tree_flatten(together), tree_flatten(alone), strict=True):
-        np.testing.assert_allclose(np.array(a), np.array(b), rtol=1e-3, atol=2e-4)  # Adam's step is 2e-3
+        # a step of Adam changes weights by 2e-3
+        np.testing.assert_allclose(np.array(a), np.array(b), rtol=1e-3, atol=2e-4)
     return mx.concatenate([v.reshape(-1) for _, v in tree_flatten(together)])
 
 
@@ -533,17 +537,17 @@ def pipelined(group: Any) -> Any:
 
 @job
 def deepseek_pipelined(group: Any) -> Any:
-    """Of layers that cannot be divided evenly, the first without experts."""
+    """Run a pipeline whose layers do not divide evenly, the first of them without experts."""
     layers = {"num_hidden_layers": 2 * group.size() + 1, "first_k_dense_replace": 1}
     return as_alone(tiny("deepseek_v3", **layers), tiny("deepseek_v3", **layers), group)
 
 
 def as_alone(model: Any, pipeline: Any, group: Any) -> Any:
-    """The tokens of a model whose layers are divided among the ranks, and of one that has all of them."""
+    """Return the tokens of a model whose layers are divided among the ranks, and of one with all layers."""
     from mlx_lm.generate import generate_step
 
     def generated(model: Any) -> list[int]:
-        """With the prompt in parts, and the next token computed while one is looked at."""
+        """Return the generated tokens; the prompt is read in parts, and each next token is computed ahead."""
         prompt = mx.array([5, 17, 3, 44, 8, 21, 2])
         return [token for token, _ in generate_step(prompt, model, max_tokens=8, prefill_step_size=3)]
 

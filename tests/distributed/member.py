@@ -1,10 +1,10 @@
-"""One rank of a group: runs jobs and writes down what came out. With real MLX, or under `python -m mxcompat`:
+"""One rank of a group: it runs jobs and records the results. With real MLX, or under `python -m mxcompat`:
 
     member.py OUT SECONDS JOB...
 
-OUT.RANK is a pickle of {job: tree with NumPy arrays, or the error's type and text}. A rank waits for SECONDS times its
-number before each job, so that the ranks do not come at once. With COLLECTIVES="by XLA" small arrays take the way of
-large ones.
+OUT.RANK is a pickle of {job: tree with NumPy arrays, or the error's type and text}. A rank waits for SECONDS times
+its number before each job, so that ranks arrive at different times. With COLLECTIVES="by XLA" small arrays use the
+path of large ones.
 """
 
 import os
@@ -37,7 +37,7 @@ def main(out, seconds, *names):
         from mxcompat._graph import policy
 
         policy.MOST_EXCHANGED = 0
-    mx.random.seed(0)  # a program may have done this before
+    mx.random.seed(0)  # user programs may seed before init
     group = mx.distributed.init(strict=True, backend="ring")
     results = {}
     for name in names:

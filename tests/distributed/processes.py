@@ -1,4 +1,4 @@
-"""Groups of processes for the tests: mxcompat's launcher, and real MLX's ring without its own."""
+"""Groups of processes for the tests, started by mxcompat's launcher, or as real MLX's ring without its launcher."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 MEMBER = str(Path(__file__).with_name("member.py"))
 PATIENCE = 600
-"""Seconds after which something hangs: all of this takes a tenth of that, but not on a busy machine."""
+"""Seconds until a group counts as deadlocked; ten times its need, for busy machines."""
 
 
 def environment(**settings: str) -> dict[str, str]:
@@ -34,11 +34,11 @@ def launch(size: int, *command: str, **settings: str) -> subprocess.CompletedPro
 
 
 def ours(folder: Path, size: int, jobs: Sequence[str], skew: float, way: str) -> list[dict[str, Any]]:
-    """What each rank of a group of ours has written down.
+    """Return the record of each rank of an mxcompat group.
 
     Args:
-        skew: how many seconds after the rank below each comes to a job.
-        way: "exchanged", for small arrays as usual, or "by XLA", which has all of them.
+        skew: seconds by which each rank starts a job after the rank below.
+        way: "exchanged", the default for small arrays, or "by XLA", for all arrays.
     """
     result = launch(size, MEMBER, str(folder / "ours"), str(skew), *jobs, COLLECTIVES=way)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -46,7 +46,7 @@ def ours(folder: Path, size: int, jobs: Sequence[str], skew: float, way: str) ->
 
 
 def real(folder: Path, size: int, jobs: Sequence[str]) -> list[dict[str, Any]]:
-    """What each rank of real MLX's ring has written down."""
+    """Return the record of each rank of real MLX's ring."""
     hosts = folder / "hosts.json"
     hosts.write_text(json.dumps([[f"127.0.0.1:{port}"] for port in free_ports(size)]))
     line = [sys.executable, MEMBER, str(folder / "real"), "0", *jobs]
@@ -69,7 +69,7 @@ def real(folder: Path, size: int, jobs: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, for now."""
+    """Return ports that are free at the moment."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [s.getsockname()[1] for s in sockets]
     for s in sockets:

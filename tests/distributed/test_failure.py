@@ -1,4 +1,4 @@
-"""What goes wrong in a group says so, on every rank that is left, with the op, the ranks and the line."""
+"""Failures in a group are reported on every remaining rank, with the op, the ranks and the line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HERE = f"{PROGRAM}:"
 
 
 def told(what: str, limit: int = 240, size: int = 2) -> tuple[int, dict[int, list[str]]]:
-    """The exit status, and what each rank is told by each of two collectives."""
+    """Return the exit status, and each rank's error from each of two collectives."""
     result = launch(size, str(PROGRAM), what, MXCOMPAT_DISTRIBUTED_TIMEOUT=str(limit))
     lines = [line.partition("is told: ") for line in result.stdout.splitlines()]
     found: dict[int, list[str]] = {rank: [] for rank in range(size)}
@@ -35,7 +35,7 @@ def told(what: str, limit: int = 240, size: int = 2) -> tuple[int, dict[int, lis
     ],
 )
 def test_ranks_that_differ(what, texts):
-    """All are told what each was about to do, and where; and may go on."""
+    """Assert that every rank is told what each rank called, and where, and can continue."""
     status, found = told(what)
     assert status == 0
     for rank in (0, 1):
@@ -47,7 +47,7 @@ def test_ranks_that_differ(what, texts):
 
 
 def test_a_small_array_of_another_shape():
-    """It is on its way at once: who receives it is told."""
+    """Assert that the receiver of a small array with another shape reports it, as the send does not block."""
     status, found = told("sent")
     assert status == 0
     assert found[0] == ["nothing"] * 2
@@ -66,7 +66,10 @@ def test_a_small_array_of_another_shape():
     ],
 )
 def test_a_rank_that_ends(what, status, why):
-    """The other is told at once, and again if it tries again; the launcher's status is of the first that failed."""
+    """Assert that the end of a rank is reported to the other at once, and again at a retry.
+
+    The launcher's status is that of the rank that failed first.
+    """
     found_status, found = told(what)
     assert found_status == status
     assert found[1] == []
@@ -88,7 +91,10 @@ def test_a_rank_that_is_elsewhere():
 
 @pytest.mark.exhaustive
 def test_a_rank_that_is_interrupted():
-    """It had sent its array: the other has the sum. What it would send in a second try is not taken for the next."""
+    """Interrupt a rank that has sent its array: the other rank gets the sum.
+
+    The message of the second try must not be taken for that of the next collective.
+    """
     status, found = told("interrupted")
     assert status == 0
     assert found[0][0] == "nothing"
@@ -99,7 +105,7 @@ def test_a_rank_that_is_interrupted():
 
 @pytest.mark.exhaustive
 def test_a_rank_that_is_lost_in_the_middle():
-    """It neither answers nor ends, as where its machine goes off the network: gloo would wait for ever."""
+    """Assert that an unresponsive rank is reported, as when its machine loses the network. Gloo would wait for ever."""
     status, found = told("stopped in it", limit=6)
     assert status == 1
     assert "[all_sum] float32[65536] over 2 ranks" in found[0][0]
@@ -116,7 +122,7 @@ def test_a_rank_that_starts_late():
 
 @pytest.mark.exhaustive
 def test_a_rank_that_never_starts():
-    """Rank 0 names it."""
+    """Assert that rank 0 names a rank that never starts."""
     program = "import os, sys, mxcompat as mx\nif os.environ['MLX_RANK'] == '1': sys.exit(0)\nmx.distributed.init()"
     result = launch(3, "--", sys.executable, "-c", program, MXCOMPAT_DISTRIBUTED_TIMEOUT="8")
     assert result.returncode == 1

@@ -57,12 +57,12 @@ def python(code):
 
 
 def test_ranks_on_two_hosts(start, tmp_path):
-    """Whose own names are those of loopback addresses: arrays travel, and what a rank is told arrives as it is."""
+    """Run ranks on two hosts whose own names are loopback addresses. Arrays and arguments arrive unchanged."""
     given = ["a  b", "it's", "$HOME", 'x"y', "two\nlines", "é"]
     process = start("--hosts", "one,two", "-n", "2", "--env", "A=b c", "program.py", *given)
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (0, "")
-    found = sorted(line for line in out.splitlines() if "] [" in line)  # not what a shell says that starts there
+    found = sorted(line for line in out.splitlines() if "] [" in line)  # without the messages of a host's shell
     for rank, line in enumerate(found):
         host = "one" if rank < 2 else "two"
         assert line == f"[{rank}] {[rank, [10.0, 10.0], host, str(tmp_path), ['b c', '100', None], given]}"
@@ -71,7 +71,7 @@ def test_ranks_on_two_hosts(start, tmp_path):
 
 @pytest.mark.exhaustive
 def test_a_rank_that_is_killed_there(start, network, tmp_path):
-    """The others end, on this machine too, and the status is that of the rank."""
+    """Assert that the death of a remote rank ends the others, here too, with that rank's exit status."""
     hosts = tmp_path / "hosts.json"
     hosts.write_text(json.dumps([{"ssh": "localhost"}, {"ssh": "root@two"}]))
     process = start("--hostfile", str(hosts), "program.py", "killed")
@@ -107,7 +107,7 @@ def test_what_cannot_start(start):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive)])
 def test_all_end_with_the_launcher(start, network, number):
-    """Everywhere, with what they have started; an interrupt is one there, too."""
+    """Assert that all ranks and their children end with the launcher, on every host, also after an interrupt."""
     code = "import subprocess, time; subprocess.Popen(['sleep', '1000']); print('ready', flush=True); time.sleep(1000)"
     process = start("--hosts", "one,two,localhost", *python(code))
     assert sorted(process.stdout.readline() for _ in range(3)) == [f"[{rank}] ready\n" for rank in range(3)]

@@ -1,4 +1,4 @@
-"""The jobs, done by groups of mxcompat's processes and, where it does them, of real MLX's."""
+"""The jobs, run by groups of mxcompat's processes and, if supported, of real MLX's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARED = [name for name in JOBS if name not in OURS_ONLY]
 
 
 WAYS = ("exchanged", "by XLA")
-"""How small arrays travel, usually and if they have to."""
+"""Ways to communicate small arrays: the default one, and the forced one."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def real_two(folder):
 
 @pytest.fixture(scope="module", params=WAYS)
 def two(request, folder, real_two):
-    """What two ranks of ours and of real MLX's have found; the second of ours comes late to each job."""
+    """Return the results of two mxcompat ranks and two real MLX ranks; mxcompat's second rank is late for each job."""
     return ours(folder, 2, [*JOBS], 0.02, request.param), real_two
 
 
@@ -61,7 +61,7 @@ def compare(ours: list[dict[str, Any]], real: list[dict[str, Any]], job: str) ->
         result = found[job]
         assert not _failed(result), f"rank {rank}: {result}"
         if job in OURS_ONLY:
-            assert result is None  # it has compared by itself
+            assert result is None  # the job itself has compared
         else:
             assert not _failed(real[rank][job]), f"real MLX, rank {rank}: {real[rank][job]}"
             _same(result, real[rank][job], f"rank {rank}")

@@ -1,4 +1,4 @@
-"""The launcher, and how a process finds the others."""
+"""The launcher, and the discovery of a group's processes."""
 
 from __future__ import annotations
 
@@ -114,14 +114,14 @@ ENVIRONMENTS = {
         "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "{rank}",
     },
 }  # fmt: skip
-"""What those set that start processes."""
+"""Environment variables that are set by launchers of processes."""
 
 
 @pytest.mark.parametrize(
     "kind", ["ring", *[pytest.param(k, marks=pytest.mark.exhaustive) for k in ("nccl", "jax", "mpi")]]
 )
 def test_two_processes_find_each_other(kind, tmp_path):
-    """Whoever has started them; though much else comes before init, which starts no back-end."""
+    """Assert that two processes find each other with every launcher, also if much code precedes init."""
     port, other = free_ports(2)
     hosts = tmp_path / "hosts.json"
     hosts.write_text(json.dumps([[f"127.0.0.1:{port}"], [f"127.0.0.1:{other}"]]))
@@ -162,7 +162,7 @@ def test_mpirun(tmp_path):
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     expected = sorted("0 2 [4.0, 4.0]\n1 2 [4.0, 4.0]\n")
-    assert sorted(result.stdout) == expected  # mpirun may put one rank's words between another's
+    assert sorted(result.stdout) == expected  # mpirun may interleave the output of ranks
 
 
 def test_who_is_meant(monkeypatch):
@@ -220,7 +220,7 @@ def test_an_interrupt_ends_all():
 
 @pytest.fixture
 def ranks(monkeypatch):
-    """Those that are made, whose streams are closed in the end."""
+    """Yield the list of created ranks, and close their streams at the end."""
     made = []
 
     class Rank(processes._Rank):
@@ -236,7 +236,7 @@ def ranks(monkeypatch):
 
 
 def test_an_interrupt_while_they_start(ranks, monkeypatch):
-    """However early it comes, they are told, and end."""
+    """Assert that an interrupt is passed to the ranks and ends them, however early it comes."""
     program = "import time; print('ready', flush=True); time.sleep(1000)"
     starts = [processes.Start([sys.executable, "-c", program], environment(), None, False) for _ in range(2)]
 
@@ -254,7 +254,7 @@ def test_an_interrupt_while_they_start(ranks, monkeypatch):
 
 @pytest.mark.usefixtures("ranks")
 def test_an_interrupt_before_all_is_read(tmp_path, monkeypatch, capfd):
-    """What the ranks say of it is passed on, though the launcher does not read all of their output yet."""
+    """Assert that the ranks' output at an interrupt is passed on, although the launcher has not yet read all of it."""
     program = "import os, time; open(str(os.getpid()), 'w').close(); time.sleep(1000)"
     starts = [processes.Start([sys.executable, "-c", program], environment(), str(tmp_path), False) for _ in range(2)]
     readers = []
@@ -274,7 +274,7 @@ def test_an_interrupt_before_all_is_read(tmp_path, monkeypatch, capfd):
 
 
 def said_by(folder, text):
-    """The lines, sorted, that a program prints as `python -m mxcompat program.py` in a folder of its own."""
+    """Return the sorted output lines of a program that `python -m mxcompat program.py` runs in a new folder."""
     program = folder / "program.py"
     program.write_text(text)
     result = subprocess.run(
@@ -285,7 +285,7 @@ def said_by(folder, text):
 
 
 def test_what_mlx_lm_takes_of_the_launcher(tmp_path):
-    """`mlx_lm.share` starts itself on the hosts of a file, by MLX's own names."""
+    """Assert that `mlx_lm.share` can start itself on the hosts of a file, through MLX's own names."""
     lines = said_by(
         tmp_path,
         "import argparse, sys\n"
@@ -300,7 +300,8 @@ def test_what_mlx_lm_takes_of_the_launcher(tmp_path):
 
 
 def test_a_search_path_for_the_ranks(tmp_path):
-    """`mlx.launch --env PYTHONPATH=...` under a program: what the ranks import as `mlx` is mxcompat, here and afar."""
+    """Assert that under `mlx.launch --env PYTHONPATH=...` the ranks import mxcompat as `mlx`, here and on other
+    hosts."""
     lines = said_by(
         tmp_path,
         "import subprocess, sys\n"
@@ -317,7 +318,7 @@ def test_a_search_path_for_the_ranks(tmp_path):
 
 @pytest.mark.exhaustive
 def test_mlx_lm_share(tmp_path):
-    """A folder goes from the rank that has it to the other, as on two machines."""
+    """Assert that `mlx_lm.share` copies a folder from the rank that has it to the other."""
     pytest.importorskip("mlx_lm")
     given, got, hosts = tmp_path / "given", tmp_path / "got", tmp_path / "hosts.json"
     (given / "sub").mkdir(parents=True)

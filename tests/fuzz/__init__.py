@@ -1,9 +1,9 @@
-"""The fuzz: the calls of the sweep's tables with one argument of each replaced by something else.
+"""The fuzz: calls of the sweep's tables, each with one argument replaced.
 
     python -m tests.fuzz                    # 2 000 calls, on both sides
-    python -m tests.fuzz 100000             # so many
-    python -m tests.fuzz --only 4711        # one call: what it is, and what the two sides make of it
+    python -m tests.fuzz 100000             # that many calls
+    python -m tests.fuzz --only 4711        # one call: its text, and its outcome on both sides
 
-No call may end the process, take more than ten seconds, or raise what MLX would not: another kind of exception, or
-words of JAX, XLA or NumPy. What real MLX does with the same calls is counted beside.
+No call may end the process, take more than ten seconds, or raise an error that MLX would not: another type, or words
+of JAX, XLA or NumPy. The outcomes of the same calls on real MLX are counted for comparison.
 """

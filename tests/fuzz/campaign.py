@@ -1,4 +1,4 @@
-"""A campaign: many calls, on both sides, and what is wrong with how they ended."""
+"""A fuzzing campaign: run many calls on both libraries, and judge how each one ended."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ SETTINGS = {"JAX_ENABLE_COMPILATION_CACHE": "0", "MXCOMPAT_CACHE": "0"}
 BLOCK = 2000
 
 KINDS = {"TypeError", "ValueError", "IndexError", "RuntimeError", "OverflowError"}
-"""The exceptions that MLX raises. Another is none of ours unless MLX raises it for the same call."""
+"""Exception types of MLX. mxcompat may raise another type only if MLX raises it for the same call."""
 
 INSIDE = re.compile(
     r"\blax\b|\bjnp\b|\bjax\b|[Tt]racer|jaxpr|\bXLA|Xla|RESOURCE_EXHAUSTED|INTERNAL:|INVALID_ARGUMENT|UNIMPLEMENTED|HLO"
     r"|please report|ShapedArray|\bufunc\b|\bnumpy\b|NumPy|\bnp\.|_graph\b|_node\b|\baval\b|Wrapped|mxcompat_"
 )
-"""Words of the inside."""
+"""Internal words that an error message must not contain."""
 
 GIVEN = re.compile(r"\bnumpy\.(ndarray|bool|str_|\w+\d+)\b|\bnp\.\w+\(")
-"""The types of what a call is given."""
+"""Type names in messages that describe the call's own arguments."""
 
 PYTHONS = re.compile(
     r"^name '\w+' is not defined$|^'(list|tuple|dict|ellipsis|complex|float|int|str|bool)' object has no attribute "
 )
-"""What Python says of the call itself, whatever it is made with: seen where real MLX has died of an earlier one."""
+"""Python's errors about the expression itself, independent of the library. They occur if real MLX crashed earlier."""
 
 BEYOND_MEMORY = ("MemoryError", "std::bad_alloc", "cannot allocate memory")
-"""How real MLX ends where the program itself, not MLX, asks for more than there is; here the time is over first."""
+"""Errors of real MLX if the expression itself, not MLX, exceeds the memory. Here the time limit ends such a call
+first."""
 
 
 class Ending(NamedTuple):
-    """How a call ended: with a "value" (of the type), an "error" (the type and its words), a "crash" or a "hang" (the
-    signal)."""
+    """The outcome of a call: "value" with its type, "error" with its type and message, or "crash" or "hang" with the
+    signal."""
 
     how: str
     kind: str
@@ -55,7 +56,7 @@ class Ending(NamedTuple):
 
 
 def endings(side: str, first: int, last: int) -> Iterator[tuple[int, Ending]]:
-    """How the calls from one number to before another end, in order."""
+    """Yield the outcomes of the calls from `first` to before `last`, in order."""
     while first < last:
         command = [sys.executable, "-W", "ignore", "-m", "tests.fuzz.worker", side, str(first), str(last)]
         done = subprocess.run(command, cwd=ROOT, env=os.environ | SETTINGS, capture_output=True, text=True, check=False)
@@ -77,7 +78,7 @@ def endings(side: str, first: int, last: int) -> Iterator[tuple[int, Ending]]:
 
 
 def campaign(numbers: range, processes: int = 2) -> Iterator[tuple[int, Ending, Ending]]:
-    """Each call's number, and how it ended here and in real MLX."""
+    """Yield the number of each call, and its outcome in mxcompat and in real MLX."""
     blocks = [(k, min(k + BLOCK, numbers.stop)) for k in range(numbers.start, numbers.stop, BLOCK)]
 
     def both(block: tuple[int, int]) -> list[tuple[int, Ending, Ending]]:
@@ -90,15 +91,15 @@ def campaign(numbers: range, processes: int = 2) -> Iterator[tuple[int, Ending, 
 
 
 def fault(ours: Ending, real: Ending) -> str:
-    """What is wrong with how a call ended here; "" if nothing is."""
+    """Return a description of the fault in an outcome of mxcompat, or ""."""
     if ours.how == "hang" and (real.how == "hang" or any(w in f"{real.kind} {real.words}" for w in BEYOND_MEMORY)):
-        return ""  # Python's own arithmetic, `2**40**2**63`, is no call of ours
+        return ""  # Python's own arithmetic, `2**40**2**63`, is outside mxcompat
     if ours.how in ("crash", "hang"):
         return ours.how
     if ours.how == "value":
         return ""
     if "cannot pickle" in real.words:
-        return ""  # here it can, and the call goes on to what it asks of the copy
+        return ""  # mxcompat can pickle it, so the call fails later, on the copy
     if real.how == "crash" and PYTHONS.search(ours.words):
         return ""
     if ours.kind not in KINDS and ours.kind != real.kind:
@@ -109,7 +110,7 @@ def fault(ours: Ending, real: Ending) -> str:
 
 
 def table(found: list[tuple[int, Ending, Ending]]) -> str:
-    """How many calls ended how, on both sides."""
+    """Return a table of how many calls ended in which way, in both libraries."""
     counts = Counter(
         (ours.how, real.how, ours.how == real.how == "error" and ours.kind == real.kind) for _, ours, real in found
     )

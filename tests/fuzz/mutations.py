@@ -1,7 +1,6 @@
-"""The calls: an expression of the sweep's tables, of which one part is replaced.
+"""The calls: an expression of the sweep's tables, with one part replaced.
 
-A call is found by its number alone, in every process: the case, its dtype, the part and what stands for it are drawn
-with that as the seed.
+The number of a call determines it in every process: it seeds the choice of case, dtype, part and replacement.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ REPLACEMENTS = (
     # numbers: huge, negative, not finite, of another type
     "2**31 - 1", "2**31", "-2**31", "2**32", "2**63", "-2**63", "10**30", "-10**30", "-1", "0", "1", "7", "-7", "1000",
     "nan", "inf", "-inf", "1e300", "0.5", "True", "False", "1j",
-    # what is no number
+    # objects that are not numbers
     "None", "'text'", "''", "'é' * 3", "b'text'", "'float32'", "{}", "{0: 1}", "{'a': x}", "set()", "object()", "...",
     "slice(None)", "slice(0, 0, 0)", "range(3)", "lambda *given: given", "print", "mx", "int", "iter([])",
     # sequences
@@ -39,7 +38,7 @@ REPLACEMENTS = (
     "mx.full((3, 3), inf)", "mx.ones((3, 2)).T", "mx.ones((4, 6))[::2, ::-2]", "mx.ones((3, 3), mx.complex64)",
     "mx.ones((3, 3), mx.bool_)", "mx.ones((2, 2), mx.uint32)", "mx.broadcast_to(A(1.0), (2**16, 2**16))",
 )  # fmt: skip
-"""What may stand in the place of a part."""
+"""Replacements for a part."""
 
 CHANGES = (
     "({}).astype(mx.complex64)", "({}).astype(mx.bool_)", "({}).astype(mx.int8)", "({}).astype(mx.float64)",
@@ -47,7 +46,7 @@ CHANGES = (
     "({}).reshape(-1)", "np.array({})", "[{}]", "({},)", "[{}] * 3", "-({})", "({}) * 1000", "({}) + 10**9", "str({})",
     "mx.broadcast_to({}, (2, 2, 2, 3))",
 )  # fmt: skip
-"""How a part may be changed."""
+"""Changes to a part."""
 
 
 class Call(NamedTuple):
@@ -74,8 +73,8 @@ def _tree(expression: str) -> ast.Expression:
 
 
 def _places(tree: ast.AST) -> list[tuple[list[Any] | ast.AST, int | str, ast.expr]]:
-    """The parts that can be replaced: arguments, operands, subscripts, and the elements of those. Each with what holds
-    it, and where."""
+    """Return the replaceable parts: arguments, operands, subscripts and their elements, each with its parent and its
+    place."""
     found: list[tuple[list[Any] | ast.AST, int | str, ast.expr]] = []
     for node in ast.walk(tree):
         if isinstance(node, (ast.Call, ast.Tuple, ast.List)):
@@ -92,7 +91,7 @@ _HELD = {
 
 
 def call(number: int) -> Call:
-    """The call with this number."""
+    """Return the call with this number."""
     draw = random.Random(number)
     case = draw.choice(_cases())
     tree = _tree(case.expression)

@@ -1,4 +1,4 @@
-"""Calls with one argument replaced, on both sides: a few by default, 100 000 of them with `-m exhaustive`."""
+"""Calls with one argument replaced, on both sides: a few by default, 100 000 with `-m exhaustive`."""
 
 from __future__ import annotations
 

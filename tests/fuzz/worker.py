@@ -1,8 +1,8 @@
-"""Making calls in processes of their own: of some real MLX dies.
+"""Run calls in worker processes, because real MLX crashes on some of them.
 
     python -m tests.fuzz.worker ours 0 1000
 
-says of each call that it begins, and then how it ended (lines of JSON). A call that takes too long ends the process.
+prints the start and the outcome of each call, as lines of JSON. A call that takes too long ends the process.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ import numpy as np
 from tests.fuzz.mutations import Call, call
 
 SECONDS = 10.0
-"""What a call may take of a processor."""
+"""Seconds of CPU time that a call may use."""
 
 PATIENCE = 120.0
-"""After so many seconds a call is taken to wait for what will never come."""
+"""Seconds after which a call counts as deadlocked."""
 
 MEMORY = 1 << 28
-"""What the machine is said to have left: what needs more is refused, and no machine has to have it."""
+"""Bytes of available memory that the library is told. Larger requests are refused, so no test machine needs them."""
 
 
 def _limit(side: str) -> None:
-    """Die of what takes too long, by a signal, and of an allocation beyond all measure."""
+    """End the process by a signal if a call takes too long, and limit its address space."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     most = (8 << 30) if side == "ours" else (4 << 30)
-    if "ASAN_OPTIONS" not in os.environ:  # a sanitizer of addresses takes more of them than that
+    if "ASAN_OPTIONS" not in os.environ:  # the address sanitizer reserves more address space
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     if side == "ours":
         from mxcompat._graph import policy
@@ -48,7 +48,7 @@ def _limit(side: str) -> None:
 
 
 def _made(side: str, given: Call) -> list[Any]:
-    """How a call ended: what came back, or the type and the words of the exception."""
+    """Return the outcome of a call: its result, or the type and message of its exception."""
     from mxcompat.ext.debug import host_disabled
     from tests.oracle import ours, real
     from tests.sweep.ways import environment, prepared
@@ -84,12 +84,12 @@ def _timed(make: Callable[[], list[Any]]) -> list[Any]:
 
 
 def main(side: str, first: str, last: str) -> None:
-    """Make the calls from one number to before another."""
+    """Run the calls from `first` to before `last`."""
     from tests.oracle import real
 
     real.disable_compile()  # it calls a C++ compiler for every program
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a call prints
+    os.dup2(2, 1)  # redirects the call's own output
     warnings.simplefilter("error", RuntimeWarning)
     np.seterr(all="warn")
     _limit(side)

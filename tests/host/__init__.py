@@ -1,1 +1,1 @@
-"""The host rules of every op, held to what XLA and JAX's derivatives make of the same op."""
+"""Tests that compare the host rules of every op with XLA and JAX's derivatives."""

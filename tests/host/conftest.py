@@ -1,5 +1,7 @@
-"""Every third cell of the parametrized tables runs by default, the others under `-m exhaustive`: each compiles several
-programs with XLA, to compare with."""
+"""Settings: every third cell of the parametrized tables runs by default, the others under `-m exhaustive`.
+
+Each cell compiles several XLA programs to compare with.
+"""
 
 import zlib
 
@@ -12,7 +14,7 @@ _SHARE = 3
 
 @pytest.fixture(autouse=True)
 def _every_array_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where there are large arrays, pullbacks see NaN in the place of what they do not say they read."""
+    """Give pullbacks NaN for arrays that they do not declare as read, as happens with large arrays."""
     monkeypatch.setattr(buffers, "smallest", 0)
 
 

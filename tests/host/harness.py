@@ -1,11 +1,10 @@
-"""Hold the host rules to XLA: a call of `mx` functions is captured as a Program, and each interpretation of that is
-compared with JAX's.
+"""Compare the host rules with XLA: capture a call as a Program, and run each interpretation in both.
 
     check(lambda mx, x, y: mx.arctan2(x, y), f32(2, 3), f32(3))
 
-compares the value (`HOST`), for inexact inputs and outputs the cotangents (`PULLBACK` with `jax.vjp`) and tangents
-(`PUSHFORWARD` with `jax.jvp`), and the same over an axis more (`BATCH` with `jax.vmap`, each input mapped alone, then
-all).
+compares the value (`HOST`) and, for inexact inputs and outputs, the cotangents (`PULLBACK` with `jax.vjp`) and
+tangents (`PUSHFORWARD` with `jax.jvp`). It does the same over a batch axis (`BATCH` with `jax.vmap`), with each
+input mapped alone, then with all.
 """
 
 from __future__ import annotations
@@ -41,12 +40,14 @@ DTYPES = (
 )  # fmt: skip
 
 TOLERANCE = {**testing.TOLERANCE, "float32": 2e-6, "float64": 1e-12, "complex64": 4e-6}
-"""Relative to the largest element: a rounding or two, so less than between XLA and MLX where those add up in different
-orders."""
+"""Tolerance by dtype, relative to the largest element: a rounding or two.
+
+It is smaller than that between XLA and MLX, which may add in different orders.
+"""
 
 
 def data(shape: tuple[int, ...], dtype: str, seed: int = 0, low: float = -3.0, high: float = 3.0) -> np.ndarray:
-    """Random data; of integers, the range is widened to what is interesting."""
+    """Return random data; the range of integers is widened to include edge cases."""
     kind = np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
     rng = np.random.default_rng(seed)
     if kind.kind == "b":
@@ -61,7 +62,7 @@ def data(shape: tuple[int, ...], dtype: str, seed: int = 0, low: float = -3.0, h
 
 
 def program_of(call: Callable[..., Any], inputs: tuple) -> tuple[Program, list[Any]]:
-    """What a call builds, and the inputs of that: the given ones, and the numbers that it captured."""
+    """Return the program that a call records, and its inputs: the given ones and the captured constants."""
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in inputs]  # type: ignore[arg-type]
     with Capture(avals) as capture:
         out = call(mx, *[wrap(p) for p in capture.placeholders])
@@ -71,7 +72,8 @@ def program_of(call: Callable[..., Any], inputs: tuple) -> tuple[Program, list[A
 
 
 def _closed(capture: Capture, outputs: list[Node]) -> tuple[Program, list[Any]]:
-    """The program of these outputs, and the values that it captured; what is made of numbers alone is part of it."""
+    """Return the program of these outputs and its captured values; constants made of numbers only stay in the
+    program."""
     body = capture.close(outputs)
     if all(n.value is not None for n in body.captured):
         return body.program, _values(body.captured)
@@ -91,11 +93,11 @@ def check(
     jvp: bool = True,
     batch: bool = True,
 ) -> None:
-    """Compare the interpretations of what `call(mx, *inputs)` builds with JAX's.
+    """Compare the interpretations of the program of `call(mx, *inputs)` with JAX's.
 
     Args:
-        tolerance: instead of the dtype's. Say why where it is used.
-        grad, jvp, batch: whether the ops have these rules.
+        tolerance: replaces the dtype's. State the reason at the call.
+        grad, jvp, batch: True if the ops have these rules.
     """
     program, given = program_of(call, inputs)
     smooth = [k for k, x in enumerate(inputs) if _inexact(x)]
@@ -118,7 +120,7 @@ def check(
 
 
 class Found(NamedTuple):
-    """What the host rules gave, and the JAX function that gives the same, with what to call it on."""
+    """The results of the host rules, the equivalent JAX function, and its arguments."""
 
     what: str
     result: list[Any]
@@ -127,7 +129,7 @@ class Found(NamedTuple):
 
 
 def _by_jax(found: list[Found]) -> list[list[Any]]:
-    """What JAX gives for each, all compiled as one: a compile costs more by its being one than by its size."""
+    """Return JAX's results for each, in one compilation: the number of compiles costs more than their size."""
 
     def everything(inputs: list[list[Any]]) -> list[Any]:
         return [list(f.function(*xs)) for f, xs in zip(found, inputs, strict=True)]
@@ -179,8 +181,10 @@ def _zeros(a: Aval) -> np.ndarray:
 def _second(
     program: Program, primals: int, given: list[Any], cotangents: list[np.ndarray], forward: bool
 ) -> list[Found]:  # fmt: skip
-    """The derivatives of the gradient and of the tangents, both ways, if NumPy has them; `forward` says whether to take
-    any forward."""
+    """Return the derivatives of the gradient and of the tangents, in both modes, if NumPy has them.
+
+    `forward` enables the forward ones.
+    """
     count = len(program.out_avals)
     found = []
     back = gradient(program, primals, count)
@@ -204,7 +208,7 @@ def _derived(
     what: str, made: Derivative, by_jax: Callable[..., list[Any]], primals: int, given: list[Any], more: list[Any],
     forward: bool,
 ) -> list[Found]:  # fmt: skip
-    """The derivatives of a derivative with respect to where it is taken and to `more`, cotangents or tangents."""
+    """Return a derivative's derivatives with respect to its primals and to `more`, cotangents or tangents."""
     inputs = [*given, *more]
     wanted = (*range(primals), *range(len(given), len(inputs)))
     points = [inputs[k] for k in wanted]
@@ -256,7 +260,7 @@ def _batches(program: Program, count: int, given: list[Any]) -> list[Found]:
             else:
                 inputs.append(x)
         batched, captured = batched_program(program, [k in mapped for k in range(len(given))], size)
-        got = interpret(batched, [*inputs, *captured], _by_xla)  # other families may lend their ops
+        got = interpret(batched, [*inputs, *captured], _by_xla)  # rules may use ops of other families
         in_axes = [0 if k in mapped else None for k in range(len(given))]
         vmapped = jax.vmap(lambda *xs: program.replay(xs), in_axes, axis_size=size)
         found.append(Found(f"mapped over {mapped}", got, vmapped, inputs))
@@ -264,7 +268,8 @@ def _batches(program: Program, count: int, given: list[Any]) -> list[Found]:
 
 
 def batched_program(program: Program, batched: list[bool], size: int) -> tuple[Program, list[Any]]:
-    """The program over a new first axis of the inputs that are batched, by the rules of BATCH; and what it captured."""
+    """Return the program over a new first axis of the batched inputs, by the rules of BATCH, and its captured
+    values."""
     found = over_axis(program, batched, size, spread=True)
     return found.program, _values(found.captured)
 

@@ -1,4 +1,4 @@
-"""The casts in NumPy give what XLA gives, to the bit, whatever does not fit included."""
+"""Casts in NumPy give XLA's bits, also for values out of range."""
 
 import jax
 import numpy as np

@@ -93,5 +93,5 @@ def test_rules():
     ops = {"conv", "convolve", "hadamard_transform"}
     for rules in (HOST, PULLBACK, PUSHFORWARD, BATCH):
         missing = {name for name in ops if TABLE[name] not in rules}
-        # Of signals only one at a time is convolved, and there is no op for more.
+        # These convolve one signal at a time, and no op convolves more.
         assert missing == ({"convolve", "hadamard_transform"} if rules is BATCH else set())

@@ -1,5 +1,7 @@
-"""The NumPy rules of elementwise ops, held to XLA: every op of `SAMPLES`, on every dtype that it takes, and those of
-several results, parameters or kinds of inputs."""
+"""The NumPy rules of elementwise ops, compared with XLA: every op of `SAMPLES`, on every dtype that it accepts.
+
+Ops with several results, parameters or kinds of inputs have tests of their own.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def kind_of(dtype):
 
 
 def drawn(name, shape, dtype, seed=0, second=False):
-    """Data in the domain of an op; integers as they come."""
+    """Return data in the domain of an op; integers are unrestricted."""
     sample = SAMPLES[name]
     low, high = sample.second if second and sample.second else (sample.low, sample.high)
     x = data(shape, dtype, seed, low, high)
@@ -47,7 +49,7 @@ def drawn(name, shape, dtype, seed=0, second=False):
 
 
 def together(function, *cells, **options):
-    """One program with an output for each cell, a tuple of operands: one compilation for all."""
+    """Compare all cells, tuples of operands, as outputs of one program, which compiles once."""
     function = getattr(mx, function) if isinstance(function, str) else function
     starts = [sum(map(len, cells[:k])) for k in range(len(cells))]
     check(
@@ -58,7 +60,7 @@ def together(function, *cells, **options):
 
 
 def dtypes_of(name):
-    """Those an op takes; of the integers that it makes floats of, a few."""
+    """Return the dtypes that an op accepts, with only some of the integers that it casts to floats."""
     dtypes = DTYPES
     if "i" in SAMPLES[name].kinds and outcome(name, "int32") == "float32":
         dtypes = ("bool", "uint8", "int32", "uint64", "float16", "bfloat16", "float32", "float64", "complex64")
@@ -66,13 +68,13 @@ def dtypes_of(name):
 
 
 def outcome(name, dtype):
-    """The dtype of the result."""
+    """Return the dtype of the result."""
     return getattr(mx, name)(*[mx.zeros((), getattr(mx, dtype))] * SAMPLES[name].operands)._node.aval.dtype._label
 
 
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name):
-    """Every dtype; and zeros, poles, kinks, infinities and NaN, where the derivatives are compared too."""
+    """Compare every dtype, and zeros, poles, kinks, infinities and NaN with derivatives."""
     shapes = [(3, 4), (), (0,), (5,)]
     dtypes = dtypes_of(name)
     cells = {d: (drawn(name, shapes[k % 4], d, k),) for k, d in enumerate(dtypes)}
@@ -90,7 +92,7 @@ def values_and_derivatives(name, cells):
 
 @pytest.mark.parametrize("name", BINARY)
 def test_binary(name):
-    """Every dtype, broadcasting and empty; of integers the extremes, each against each."""
+    """Compare every dtype, broadcasting, empty arrays, and all pairs of integer extremes."""
     shapes = [((3, 4), (3, 4)), ((), (2,)), ((0, 1), (3,)), ((5, 1), (4,)), ((), ())]
     cells = {}
     for k, d in enumerate(dtypes_of(name)):
@@ -105,7 +107,7 @@ def test_binary(name):
 
 @pytest.mark.parametrize("name", [n for n in BINARY if n not in INTEGRAL])
 def test_binary_special_values(name):
-    """Each against each; ties among them."""
+    """Compare all pairs of special values, ties included."""
     x = np.array(SPECIAL, "float32")
     together(name, (x[:, None], x))
 
@@ -267,7 +269,7 @@ def test_equality_of_arrays_over_an_axis(equal_nan):
 
 
 def same_over_an_axis(call, *inputs, size=3):
-    """For rules of BATCH that use ops of other families: run by XLA."""
+    """Compare BATCH rules that use ops of other families, which XLA runs."""
     program, given = program_of(call, inputs)
     for mapped in ([True, False], [False, True], [True, True]):
         flags = mapped + [False] * (len(given) - 2)
@@ -280,7 +282,7 @@ def same_over_an_axis(call, *inputs, size=3):
 
 
 def with_scalars(call, *inputs):
-    """That rules take NumPy scalars, and give for them what they give for arrays of one element."""
+    """Assert that rules accept NumPy scalars, with the results for arrays of one element."""
     program, given = program_of(call, inputs)
     primals = 0
     while primals < len(inputs) and kind_of(inputs[primals].dtype.name) in "fc":
@@ -318,7 +320,7 @@ def test_updates(name):
 
 @pytest.mark.parametrize("name", ["add", "less", "power", "where", "remainder", "bitwise_xor"])
 def test_over_an_axis(name):
-    """All elementwise ops have one rule."""
+    """Test batching for one op: all elementwise ops share one rule."""
     dtype = "int32" if name == "bitwise_xor" else "float32"
     shapes = [((), (2, 3)), ((3,), (2, 1)), ((2, 3), (2, 3)), ((2, 3), ())]
     for k, (a, b) in enumerate(shapes if name == "add" else shapes[:2]):
@@ -352,7 +354,8 @@ def test_inverse_error_function():
     x = np.concatenate([data((50_000,), "float32", 0, -1.0, 1.0), 1 - np.logspace(-7.2, -1, 5000, dtype=np.float32)])
     for got in (erfinv(x), np.asarray(jax.jit(erfinv_by_xla)(x)), np.asarray(mx.erfinv(mx.array(x)))):
         want = erfinv(x.astype(np.float64))
-        np.testing.assert_array_less(np.abs(got - want), 2.1 * np.spacing(np.abs(want).astype(np.float32)))  # MLX: 2.3
+        # MLX's error is 2.3
+        np.testing.assert_array_less(np.abs(got - want), 2.1 * np.spacing(np.abs(want).astype(np.float32)))
     with np.errstate(all="ignore"):
         edge = erfinv(np.array([-1, 1, 2, np.nan, 0.0], np.float32))
     np.testing.assert_array_equal(edge, np.array([-np.inf, np.inf, np.nan, np.nan, 0], np.float32))
@@ -362,7 +365,7 @@ EDGES = np.array([*SPECIAL, 1e30, -1e30, 1e-30, -1e-30, 88.8, 89.5, -104.5, 180.
 
 
 def alike(got, want):
-    """Numbers that are equal but for two roundings, with their signs, or are both NaN."""
+    """Return True for numbers that differ by at most two roundings, with equal signs, or are both NaN."""
     with np.errstate(all="ignore"):
         same = (got == want) & (np.signbit(got) == np.signbit(want))
         return same | (np.isnan(got) & np.isnan(want)) | (np.abs(got - want) <= 3e-7 * np.abs(want) + 1e-43)
@@ -422,7 +425,7 @@ WHOLE = {
     "greater_equal", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "left_shift", "less",
     "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal", "right_shift", "view",
 }  # fmt: skip
-"""Their results are bools, integers or bits, which have no derivative."""
+"""Ops whose results are bools, integers or bits, and so have no derivative."""
 
 
 def test_every_op_has_its_rules():
@@ -435,7 +438,7 @@ def test_every_op_has_its_rules():
 @pytest.mark.parametrize("shapes", [((256, 256), (256, 256)), ((256, 256), (256, 1)), ((1, 256), (256, 256))], ids=str)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_many_numbers_in_half_precision_are_compared_in_float32(dtype, shapes):
-    """To the same bits, NaN, infinities and zeros included."""
+    """Compare half precision computed in float32 bit for bit, with NaN, infinities and zeros."""
     special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-7, 1.0], np.float32)
     x, y = (np.random.default_rng(k).choice(special, shape) for k, shape in enumerate(shapes))
     a, b = (mx.array(v).astype(getattr(mx, dtype)) for v in (x, y))

@@ -1,4 +1,4 @@
-"""The NumPy rules of `mx.fast` give what XLA gives."""
+"""The NumPy rules of `mx.fast`, compared with XLA."""
 
 import ml_dtypes  # noqa: F401  # for the dtype named bfloat16
 import numpy as np
@@ -86,7 +86,8 @@ def test_attention(heads, causal):
         return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.5, mask=causal)
 
     q, k, v = inputs((2, n, 3, 4), (2, groups, 5, 4), (2, groups, 5, 2))
-    check(call, q, k, v, batch=False, jvp=heads == "shared", tolerance=4e-6)  # a softmax between two products
+    # the error of a softmax between two products
+    check(call, q, k, v, batch=False, jvp=heads == "shared", tolerance=4e-6)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
@@ -157,7 +158,8 @@ def test_gated_delta_update(wide, masked):
     rest = [data((b, heads, size, width), "float32", 5)] if wide else []
     rest += [np.array([[True, False, True], [False, True, True]])] if masked else []
     beta = data((1, t, heads), "float32", 4)
-    check(call, q, k, v, gamma, beta, *rest, jvp=False, batch=False, tolerance=1e-5)  # three steps of products
+    # the errors of three steps of products add up
+    check(call, q, k, v, gamma, beta, *rest, jvp=False, batch=False, tolerance=1e-5)
     values(call, *[x.astype("bfloat16") for x in (q, k)], v, gamma, beta, *rest)
 
 
@@ -194,8 +196,7 @@ def test_rope_of_each(shape):
 
 
 WITHOUT = {"PUSHFORWARD": {"gated_delta_update"}, "BATCH": {"gated_delta_update"}}
-"""Ops without a rule. The delta rule is rarely differentiated forwards; and its two results cannot be reshaped in one
-node."""
+"""Ops without a rule. The delta rule rarely needs forward mode, and its two results cannot be reshaped in one node."""
 
 
 def test_every_op_has_its_rules():

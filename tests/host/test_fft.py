@@ -15,7 +15,7 @@ KINDS = ("fft", "ifft", "rfft", "irfft")
 def test_fft(kind):
     dtype = "float32" if kind == "rfft" else "complex64"
     x = data((3, 6), dtype)
-    # A transform of a few elements adds up as many roundings.
+    # A transform of a few elements accumulates as many roundings.
     check(lambda mx, x: getattr(mx.fft, kind)(x), x, tolerance=1e-5)
     check(lambda mx, x: getattr(mx.fft, kind)(x, n=7, axis=0, norm="ortho"), x, batch=False, tolerance=1e-5)
     check(lambda mx, x: getattr(mx.fft, kind)(x, n=4, norm="forward"), x, jvp=False, batch=False, tolerance=1e-5)
@@ -69,8 +69,8 @@ def test_short_time_transforms(onesided):
 
 def test_rules():
     ops = {"fft", "fftshift", "fftfreq", "stft", "istft"}
-    short_time = {"stft", "istft"}  # chains of other ops: their derivatives and batches are left to XLA
+    short_time = {"stft", "istft"}  # chains of other ops, whose derivatives and batches fall back to XLA
     for rules in (HOST, PULLBACK, PUSHFORWARD, BATCH):
         missing = {name for name in ops if TABLE[name] not in rules}
-        # Frequencies depend on a number alone.
+        # Frequencies depend on a Python number only.
         assert missing == (set() if rules is HOST else {"fftfreq", *short_time})

@@ -1,4 +1,4 @@
-"""Results that NumPy puts in the place of operands: the same bits, and nothing else is written over."""
+"""Results that NumPy writes into the memory of operands: equal bits, and no other array is overwritten."""
 
 import numpy as np
 import pytest
@@ -30,12 +30,12 @@ def operands(count: int, dtype: np.dtype) -> list[np.ndarray]:
 
 
 def ways(x: np.ndarray) -> list[np.ndarray]:
-    """Arrays of a shape, in other places of the memory."""
+    """Return equal arrays with different memory layouts."""
     return [x, x.T.copy().T, np.broadcast_to(x[:1], x.shape), np.broadcast_to(x[:, :1], x.shape), x[::-1].copy()[::-1]]
 
 
 def is_computed(name: str, dtype: mx.Dtype) -> bool:
-    """Whether the op has operands of this dtype in any program: not what refuses it, or casts it first."""
+    """Return True if programs contain the op with operands of this dtype; it may refuse or cast them."""
     x = mx.zeros((2,), dtype)
     try:
         return name == "where" or getattr(mx, name)(*[x] * (1 + (name in BINARY))).dtype == dtype
@@ -60,7 +60,7 @@ def test_the_same_bits(name: str, dtype: mx.Dtype) -> None:
             with np.errstate(all="ignore"):
                 wanted = HOST[op](out, (), *condition, *inputs)
                 if wanted.dtype != numpy:
-                    continue  # never in the place of an operand
+                    continue  # this op never reuses an operand's memory
                 found = OVERWRITE[op](out, (), place + len(condition), *condition, *inputs)
             assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(wanted).tobytes()
             for k, (x, was) in enumerate(zip(inputs, before, strict=True)):
@@ -69,7 +69,7 @@ def test_the_same_bits(name: str, dtype: mx.Dtype) -> None:
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if all were large, and nothing light."""
+    """Treat all arrays as large, and no computation as light."""
     monkeypatch.setattr(policy, "REUSED_BYTES", 0)
     monkeypatch.setattr(policy, "LIGHT_SECONDS", 0.0)
 

@@ -1,4 +1,4 @@
-"""NumPy reads and writes by index as XLA does: the ops of `_ops/indexing`, duplicates and indices out of bounds too."""
+"""Indexed reads and writes in NumPy, compared with XLA: duplicates and indices out of bounds included."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ ARRAYS: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
     "beside_slices": (lambda x, i: S[1:3, i, ::-1], [ints([1, 0, 1])]),
     "three": (lambda x, i, j, k: S[i, j, k], [ints(1, 3, 1), ints([0], [4]), np.array(1, np.int32)]),
 }
-"""What stands between the brackets, of an array of shape (4, 5, 3) and arrays of indices."""
+"""Subscripts for an array of shape (4, 5, 3) and arrays of indices."""
 
 
 @pytest.mark.parametrize("name", ARRAYS)
@@ -135,7 +135,7 @@ WRITES: list[tuple[Any, tuple[int, ...]]] = [
 
 @pytest.mark.parametrize("mode", ["set", "multiply", "maximum"])
 def test_writes_numbers(mode: str) -> None:
-    """With ties, which are what extremes share their gradient at."""
+    """Compare writes of values with ties, where extremes share their gradient."""
     x = data((4, 5, 3), "float32")
 
     def call(mx: Any, x: Any, v: Any) -> list:
@@ -146,7 +146,7 @@ def test_writes_numbers(mode: str) -> None:
 
 
 def picked(index: Callable[..., Any], arrays: list[np.ndarray]) -> tuple[int, ...]:
-    """The shape of a value to write at an index: ints beside arrays of indices are passed over."""
+    """Return the shape of a value to write at an index. Ints beside index arrays do not count as axes."""
     whole = np.empty((4, 5, 3))
     items = index(whole, *[np.zeros(i.shape, int) for i in arrays])
     if not isinstance(items, tuple):
@@ -179,7 +179,7 @@ def test_writes_arrays(name: str) -> None:
 @pytest.mark.parametrize("mode", ["add", "multiply", "maximum"])
 @pytest.mark.parametrize("name", ["first", "zero_dim", "outer_beyond", "apart", "int_between"])
 def test_updates_arrays(name: str, mode: str) -> None:
-    """With ties, and with factors of zero."""
+    """Compare updates with ties, and with factors of zero."""
     index, arrays = ARRAYS[name]
     x = data((4, 5, 3), "int32").astype(np.float32) % 3
     values = data(picked(index, arrays), "int32", 3).astype(np.float32) % 3
@@ -188,7 +188,7 @@ def test_updates_arrays(name: str, mode: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_updates_dtypes(dtype: str) -> None:
-    """Duplicates, by a value of another dtype, which is cast."""
+    """Compare updates with duplicate indices, and a value of another dtype, which is cast."""
     given = "float32" if dtype in ("uint8", "int64", "bfloat16", "bool") else dtype
     modes = MODES if dtype in ("int8", "float32") else ["set", "add", "multiply", "maximum"]
 

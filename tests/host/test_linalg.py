@@ -11,7 +11,7 @@ from mxcompat._ops.define import TABLE
 from .harness import DTYPES, check, data
 
 LOOSE = 2e-5
-"""Of float32: what NumPy computes in double, XLA computes in single, by many roundings."""
+"""Tolerance of float32: NumPy computes in double, XLA in single precision with many roundings."""
 
 
 def positive(shape, dtype="float32"):
@@ -20,7 +20,7 @@ def positive(shape, dtype="float32"):
 
 
 def steady(shape, dtype="float32"):
-    """Far from singular."""
+    """Return matrices that are far from singular."""
     return data(shape, dtype, low=-1, high=1) + 4 * np.eye(shape[-1], dtype=dtype)
 
 
@@ -66,7 +66,7 @@ def test_decompositions(dtype):
         check(calls[2], a.swapaxes(-1, -2), grad=False, jvp=False, batch=False, tolerance=tolerance)
     for call in calls:
         check(call, a, grad=False, jvp=False, batch=dtype == "float32", tolerance=tolerance)
-    for size in (12, 40):  # the signs too are XLA's
+    for size in (12, 40):  # the signs agree with XLA's, too
         check(calls[0], data((size, size), dtype), grad=False, jvp=False, batch=False, tolerance=30 * tolerance)
 
 
@@ -74,7 +74,7 @@ def test_decompositions(dtype):
 @pytest.mark.parametrize("shape", [(1, 1), (5, 5), (2, 3, 6, 4), (3, 4, 6), (40, 40)], ids=str)
 def test_lu_factors(shape, dtype):
     a = data(shape, dtype)
-    a[..., 1 % shape[-2], :] = 2 * a[..., 0, :]  # singular, where it is square, and with a pivot that is zero
+    a[..., 1 % shape[-2], :] = 2 * a[..., 0, :]  # makes square matrices singular, with a zero pivot
     tolerance = 1e-10 if dtype == "float64" else 4 * LOOSE
     for call in (lambda mx, a: mx.linalg.lu(a), lambda mx, a: mx.linalg.lu_factor(a)):
         check(call, a, grad=False, jvp=False, batch=shape == (5, 5), tolerance=tolerance)
@@ -192,14 +192,17 @@ def test_rules():
         "eig",  # NumPy has no left eigenvectors, by which XLA's CPU lowering orders its results
     }  # fmt: skip
     assert {n[7:] for n in ops if TABLE[n] not in PULLBACK} == {
-        "eig", "eigvals", "lu", "lu_factor", "pinv", "qr", "svd", "singular_values",  # long, and rare
+        "eig", "eigvals", "lu", "lu_factor", "pinv", "qr", "svd", "singular_values",  # long rules for rarely used ops
     }  # fmt: skip
     assert {n[7:] for n in ops if (TABLE[n] in PUSHFORWARD) != (TABLE[n] in PULLBACK)} == set()
     assert {n[7:] for n in ops if TABLE[n] not in BATCH} == set()
 
 
 def test_what_lapack_does_is_priced():
-    """What has a price is kept to one thread: threads that wait for each other on a busy machine took a hundred times
-    as long. `norm` is seldom of singular values, and `cross` is arithmetic."""
+    """Assert that LAPACK's ops have a cost, so that they run in one thread.
+
+    Threads that wait for each other on a busy machine took a hundred times as long. The rest need none: `norm`
+    rarely uses singular values, and `cross` is arithmetic.
+    """
     ops = [op for name, op in TABLE.items() if name.startswith("linalg_") and op in HOST]
     assert [op.name for op in ops if op not in COST] == ["linalg_norm", "linalg_cross"]

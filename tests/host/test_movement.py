@@ -1,4 +1,4 @@
-"""NumPy moves and makes data as XLA does: the ops of `_ops/movement` and `_ops/creation`."""
+"""The NumPy rules of movement and creation ops, compared with XLA."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ MINDFUL = {
     "unstack": lambda mx, x: mx.unstack(x)[1],
     "full_like": lambda mx, x: mx.full_like(x, x[1, 2]),
 }
-"""Those that do more than to move bytes."""
+"""Ops that do more than move bytes."""
 
 
 def _all(mx: Any, x: Any) -> list:
@@ -150,7 +150,7 @@ FOLDERS = ("mxcompat._ops.movement", "mxcompat._ops.creation")
 FAMILY = [op for op in TABLE.values() if LOWERING[op].__module__.startswith(FOLDERS)]
 
 CONSTANT = {"constant", "eye", "tri", "arange", "linspace", "bartlett", "hanning", "hamming", "blackman"}
-"""Made of params and Python numbers alone, which have no derivatives and are the same for all of a batch."""
+"""Ops made from params and Python numbers only, which have no derivatives and are not batched."""
 
 
 def test_every_op_has_its_rules() -> None:

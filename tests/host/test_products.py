@@ -1,4 +1,4 @@
-"""Host rules of matrix products and their kin."""
+"""Host rules of matrix products and related ops."""
 
 import numpy as np
 import pytest

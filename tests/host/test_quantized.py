@@ -174,8 +174,9 @@ OPS = {
 
 def test_rules():
     assert all(TABLE[name] in HOST for name in OPS)
-    constant = {"to_fp8", "from_fp8"}  # from or to codes
-    rare = {"quantize", "gather_qqmm"}  # through quantization, or straight past it
+    constant = {"to_fp8", "from_fp8"}  # integer codes have no derivative
+    # their derivatives pass through quantization, or ignore it, and are rarely needed
+    rare = {"quantize", "gather_qqmm"}
     assert {name for name in OPS if TABLE[name] not in PULLBACK} == constant | rare
     assert {name for name in OPS if TABLE[name] not in PUSHFORWARD} == constant | rare | {"qqmm"}
     assert {name for name in OPS if TABLE[name] not in BATCH} == {"gather_qqmm"}

@@ -1,4 +1,4 @@
-"""Draws on the host: the words are the generator's, bit for bit, and what is made of them is XLA's to a rounding."""
+"""Draws on the host: the random words are equal bit for bit, and the results derived from them agree with XLA's."""
 
 import jax
 import numpy as np
@@ -166,7 +166,7 @@ def test_normal_of_one():
 
 
 def test_scales_of_zero():
-    """There the derivative is JAX's: half of it."""
+    """Compare derivatives at scales of zero, where JAX's convention is half the slope."""
     zero = np.array([0.0, 1.0], np.float32)
     check(
         lambda mx, loc, scale, key: mx.random.normal((2,), loc=loc, scale=scale, key=key), zero, zero, KEY, batch=False

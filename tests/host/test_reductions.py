@@ -1,4 +1,4 @@
-"""The NumPy rules of reductions, scans and sorts give what XLA gives."""
+"""The NumPy rules of reductions, scans and sorts, compared with XLA."""
 
 import itertools
 
@@ -144,7 +144,7 @@ def test_softmax():
 
 @pytest.mark.parametrize(("name", "long"), thinned(3, SCANS, [((40_000,), 0), ((1500, 24), 0), ((16, 2100), 1)]))
 def test_long_scans(name, long):
-    """XLA goes along them step by step or by pairs; NumPy cuts the derivative of cumprod into pieces."""
+    """Compare long scans. XLA computes them sequentially or by pairs; NumPy splits the derivative of cumprod."""
     shape, axis = long
     x, n = data(shape, "float32", low=-1.02, high=1.02), data(shape, "int32")
     x[x > 1] = 0
@@ -153,7 +153,7 @@ def test_long_scans(name, long):
         f = getattr(mx, name)
         return [f(x, axis=axis), f(x, axis=axis, reverse=True, inclusive=False)]
 
-    check(every, x, batch=False, tolerance=1e-4)  # sums of tens of thousands, in another order
+    check(every, x, batch=False, tolerance=1e-4)  # sums of tens of thousands of elements in another order
     if name != "logcumsumexp":
         values(every, n)
 

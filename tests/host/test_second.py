@@ -1,4 +1,4 @@
-"""Second derivatives in NumPy, held to XLA's: of the gradient and of the tangents, both ways."""
+"""Second derivatives in NumPy, compared with XLA: of the gradient and of the tangents, in both modes."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ ROWS, PLACES = np.array([2, 0, 2]), np.array([[0], [2], [1], [0]])
 
 @pytest.mark.parametrize("name", NAMES)
 def test_elementwise(name):
-    """At zeros, poles, kinks, infinities and NaN, too."""
+    """Compare second derivatives, also at zeros, poles, kinks, infinities and NaN."""
     operands = SAMPLES[name].operands
     x = np.array(SPECIAL, "float32")
     together(name, [drawn(name, (12,), "float32", k, second=k > 0) for k in range(operands)])
@@ -127,7 +127,7 @@ def test_calls(name):
 
 
 def test_what_is_left_to_xla():
-    """What has no rule, and other dtypes."""
+    """Assert that ops without a rule, and other dtypes, fall back to XLA."""
 
     def made(call, x=X):
         program, _ = program_of(call, (x,))
@@ -142,7 +142,7 @@ def test_what_is_left_to_xla():
 
 
 def test_which_ops_have_no_rule():
-    """Of those that NumPy differentiates once."""
+    """List the ops without a second-derivative rule, of those with a first."""
     missing = {op.name for op in TABLE.values() if op in PULLBACK and op not in RULES}
     assert missing == {"gated_delta_update", "qqmm", "random_multivariate_normal", "unique"}  # rare
     assert {op for op in RULES if op not in FORWARD} == set()
@@ -167,7 +167,7 @@ def test_symbolic_arrays_refuse_what_they_are_not(use):
 
 
 def test_symbolic_arrays_are_like_numpys():
-    """Types and shapes are those that NumPy gives."""
+    """Assert that symbolic arrays have the types and shapes of NumPy's results."""
     real = np.array([[1, 2, 3], [2, 1, 5]], np.float32)
     uses = [
         lambda x: x + 1, lambda x: 2 * x, lambda x: 1 / x, lambda x: x * np.float32(2), lambda x: -x, lambda x: x > 0,

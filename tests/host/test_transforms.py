@@ -1,5 +1,5 @@
-"""What holds a Program, in NumPy: transforms and calls give what their lowerings give through XLA, and leave to XLA
-what they cannot do."""
+"""Ops that contain a Program, in NumPy: transforms and calls agree with XLA, and fall back to it if a rule is
+missing."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ SQUARE = data((3, 3), "float32", 5, -1, 1)
 
 
 def holds(call, *inputs, tolerance=None):
-    """The program of the call, which is all transforms: run by NumPy alone, it gives what XLA makes of it."""
+    """Compare a call of transforms, run by NumPy alone, with XLA."""
     program, _ = program_of(call, inputs)
     assert can_interpret(program), program
     check(call, *inputs, tolerance=tolerance, grad=False, jvp=False, batch=False)
@@ -113,7 +113,7 @@ def singular(mx, x):
 
 
 def test_second_derivatives_are_left_to_xla():
-    """Where the first have no rule that can be differentiated."""
+    """Assert the fallback to XLA for second derivatives if the first derivative's rule cannot be differentiated."""
     left_to_xla(lambda mx, x: mx.grad(lambda x: mx.grad(lambda x: singular(mx, x))(x).sum())(x), X)
     left_to_xla(lambda mx, x: mx.grad(lambda x: mx.jvp(lambda x: singular(mx, x), [x], [x])[1][0].sum())(x), X)
 
@@ -150,7 +150,7 @@ def test_compile():
 
 
 def custom_vjp():
-    """A function of two outputs whose rule is not its derivative."""
+    """Return a function of two outputs whose rule is not its derivative."""
 
     @mx.custom_function
     def f(x, y):
@@ -177,7 +177,7 @@ def test_custom_vjp():
 
 
 def test_second_derivatives_by_a_rule():
-    """The rule is differentiated, and the function where it is taken forward."""
+    """Assert that the second derivative differentiates the rule, and forward mode the function."""
     f = custom_vjp()
     whole = lambda x, y: (f(x, y)[0] * x).sum()  # noqa: E731
     holds(lambda mx, x, y: mx.grad(lambda x: (mx.grad(whole)(x, y) * x).sum())(x), X, X[0])
@@ -195,7 +195,7 @@ def test_custom_jvp():
     captured = mx.array(5.0)
     f.jvp(lambda primals, tangents: (tangents[0] * captured + primals[1], mx.argmax(primals[0])))
     holds(lambda mx, x, y, t: mx.jvp(lambda x: list(f(x, y)), [x], [t])[1], X, X[0], data(X.shape, "float32", 6))
-    holds(lambda mx, x, y: mx.grad(lambda x: f(x, y)[0].sum())(x), X, X[0])  # the plain one
+    holds(lambda mx, x, y: mx.grad(lambda x: f(x, y)[0].sum())(x), X, X[0])  # the plain function
 
 
 def test_custom_gradient():
@@ -259,13 +259,13 @@ def test_random_numbers_over_keys():
 
 
 def test_what_cannot_be_mapped_is_left_to_xla():
-    """More draws than NumPy makes one after the other."""
+    """Assert the fallback for more draws than NumPy makes in sequence."""
     many = np.zeros((policy.LOOPED_DRAWS + 1, 2), np.uint32)
     left_to_xla(lambda mx, keys: mx.vmap(lambda key: mx.random.uniform(shape=(4,), key=key))(keys), many)
 
 
 def test_what_is_covered():
-    """Whether there are all rules is known without running anything."""
+    """Assert that the presence of all rules is known without a run."""
     program, _ = program_of(lambda mx, x: [mx.checkpoint(lambda x: mx.sin(x))(x), mx.stop_gradient(x)], (X,))
     assert can_pull_back(program, 1)
     assert can_push_forward(program, (0,))
@@ -280,7 +280,7 @@ def test_what_is_covered():
 
 
 def test_a_module_that_is_called_checkpointed_and_not():
-    """What a second function closes over, of what it is differentiated in, is an alias there."""
+    """Differentiate a module both checkpointed and plain. The second function captures an alias of the outer node."""
     module, x = nn.Linear(3, 3), mx.array(X)
     mx.eval(module.parameters())
 
@@ -307,4 +307,4 @@ def test_each_has_its_rules():
     assert custom.CUSTOM_JVP not in PULLBACK, "it would have to transpose the user's rule"
     assert all(op in kind for op in (lowering.VJP, lowering.JVP) for kind in (HOST, PULLBACK, PUSHFORWARD))
     mapped = {*runs, lowering.VJP, lowering.JVP, custom.CUSTOM_VJP, custom.CUSTOM_JVP}
-    assert {op for op in mapped if op not in BATCH} == {derive.CUSTOM}  # under vmap it is another op
+    assert {op for op in mapped if op not in BATCH} == {derive.CUSTOM}  # `vmap` replaces it by another op

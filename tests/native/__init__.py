@@ -1,7 +1,6 @@
-"""Tests of the extension in C as such: what it does to reference counts and memory, on success and on failure, built by
-any compiler's headers and loaded by any Python.
+"""Tests of the C extension itself: reference counts and memory, on success and on failure, for several Pythons.
 
-`cases` says what a case is, the `cases_of_*` have them for every function and slot, `members` which there are.
-`references` counts, `allocations` lets allocations fail, `libraries` builds the extension for other Pythons. What the
-functions return is tested beside: tests/test_native*.py.
+`cases` defines a case, the `cases_of_*` list them for every function and slot, and `members` lists these.
+`references` counts references, `allocations` makes allocations fail, `libraries` builds the extension for other
+Pythons. Results of the functions are tested in tests/test_native*.py.
 """

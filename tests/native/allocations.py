@@ -1,7 +1,7 @@
-"""Lets allocations fail, one after the other, in every case.
+"""Make each allocation fail in turn, in every case.
 
-`python -m tests.native.allocations [MEMBER ...]` prints a line of JSON for each case: before it, so that the last line
-names the case that ended the process, and after it, with what was wrong. It needs CPython's `_testcapi`.
+`python -m tests.native.allocations [MEMBER ...]` prints a line of JSON before and after each case. The last line
+names the case that ended the process, or describes the faults. It needs CPython's `_testcapi`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .table import CASES, SHARED
 __all__ = ["faults"]
 
 IN_ORDER = 20
-"""After so many calls in a row that end as without a failure there is no further allocation."""
+"""Number of consecutive calls without a visible failure after which all allocations count as tried."""
 
 MOST_POINTS = 5000
-SOME_POINTS = 100  # where each of thousands of levels has some
+SOME_POINTS = 100  # for recursions of thousands of levels, each with allocations
 SWEEPS = 20
 
 
 def described(x: Any, levels: int = 6) -> Any:
-    """What two equal results have in common."""
+    """Return a description that is equal for equal results."""
     if not levels:
         return type(x)
     if isinstance(x, mx.array):
@@ -51,12 +51,13 @@ def described(x: Any, levels: int = 6) -> Any:
 
 
 def _ended(case: Case, start: int, stop: int) -> Any:
-    """The result or exception of a call in which the allocations from `start` to `stop` fail: all, if that is 0."""
+    """Return the result or exception of a call in which the allocations from `start` to before `stop` fail (0: all
+    from `start`)."""
     from _testcapi import remove_mem_hooks, set_nomemory
 
     arguments, function = case.arguments(), case.function
     case.before()
-    gc.collect()  # which empties the lists of objects that are kept for the next allocation
+    gc.collect()  # also empties the free lists
     try:
         if start >= 0:
             set_nomemory(start, stop)
@@ -71,15 +72,15 @@ def _ended(case: Case, start: int, stop: int) -> Any:
 
 
 def _is_of_python(error: Any) -> bool:
-    """Whether an error is CPython's own: there was no memory for the traceback of a function written in Python, whose
-    exception is forgotten then."""
-    lost = "<function ", "error return without exception set"  # of a function of C it names that
+    """Return True for CPython's own error: it lacked memory for the traceback of a Python function and lost the
+    exception."""
+    lost = "<function ", "error return without exception set"  # for C functions the message differs
     return isinstance(error, SystemError) and str(error).startswith(lost)
 
 
 @cache
 def _keeps_tuples() -> bool:
-    """Whether CPython itself keeps a reference to a tuple of which there is no memory for a list: 3.11 does."""
+    """Return True if CPython leaks a reference to a tuple when the allocation of a list from it fails, as 3.11 does."""
     given = (1, 2, 3)
     case = Case("", "", list, (given,))
     before = sys.getrefcount(given)
@@ -90,7 +91,7 @@ def _keeps_tuples() -> bool:
 
 
 def _points(case: Case, one: bool) -> tuple[int, list[str]]:
-    """How many allocations there are, and what was wrong when one of them, or all from there on, failed."""
+    """Return the number of allocations, and the faults if one of them fails, or if all from there on fail."""
     expected = described(_ended(case, -1, 0))
     wrong, right = [], 0
     most = SOME_POINTS if case.raises is RecursionError else MOST_POINTS
@@ -108,7 +109,7 @@ def _points(case: Case, one: bool) -> tuple[int, list[str]]:
 
 
 def faults(case: Case) -> tuple[int, list[str]]:
-    """How many points of a case were tried, and what was wrong, what was lost included."""
+    """Return the number of allocations tried in a case, and its faults, leaks included."""
     points, wrong = 0, []
     for one in (True, False):
         count, some = _points(case, one)

@@ -1,4 +1,4 @@
-"""What a case is: one way to call one function or slot of the extension, and how that ends."""
+"""The record of a case: one way to call a function or slot of the extension, and its expected end."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ __all__ = ["Case", "called", "watched"]
 
 
 def _nothing() -> None:
-    """Needs to be done neither before nor after."""
+    """Do nothing before or after a call."""
 
 
 class Case(NamedTuple):
     """One way to call a member of the extension.
 
     Args:
-        member: the function, `Type.method` or `Type.tp_slot` that it is a case of.
-        name: what is special about it.
-        function: what is called.
-        given: the arguments, or a function that makes those of one call where a call changes them.
+        member: the function, `Type.method` or `Type.tp_slot` under test.
+        name: the particular of this case.
+        function: the callable.
+        given: the arguments, or a function that creates them for each call if a call changes them.
         raises: the type of the exception, if the call is to fail.
-        before: is called before each call, and `after` behind it.
-        calls: how many calls show a lost reference, where one call takes long.
-        keeps: what keeps a reference where an allocation fails, if not the extension.
-        ends: what ends the process then, if not the extension.
+        before: called before each call; `after` is called after it.
+        calls: number of calls that show a lost reference, if one call takes long.
+        keeps: the code outside the extension that leaks a reference when an allocation fails.
+        ends: the code outside the extension that ends the process then.
     """
 
     member: str
@@ -48,7 +48,7 @@ class Case(NamedTuple):
 
 
 def called(case: Case) -> Any:
-    """The result of a call.
+    """Return the result of a call.
 
     Raises:
         AssertionError: if it ended in another way than the case says.
@@ -71,7 +71,7 @@ _APART = (ModuleType, FunctionType, CodeType, FrameType)
 
 
 def watched(arguments: tuple, levels: int = 4) -> Iterator[Any]:
-    """The arguments, and what they refer to, so many levels deep."""
+    """Yield the arguments and the objects they refer to, `levels` levels deep."""
     seen, level = set(), [*arguments]
     for _ in range(levels):
         new = []

@@ -22,7 +22,7 @@ __all__ = ["cases"]
 
 
 class Awkward:
-    """Can be hashed, and neither compared nor asked whether it is true."""
+    """An object that can be hashed, but neither compared nor tested for truth."""
 
     __hash__ = object.__hash__
 

@@ -1,4 +1,4 @@
-"""Cases of mxcompat/_native/arrays.c, numbers.c, layout.c, rows.c and random.c: what reads and writes memory."""
+"""Cases of mxcompat/_native/arrays.c, numbers.c, layout.c, rows.c and random.c, which read and write memory."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _of_number() -> Iterator[Case]:
 
 
 class Untold:
-    """Is neither true nor false."""
+    """An object whose truth value raises."""
 
     def __bool__(self) -> bool:
         raise RuntimeError("neither true nor false")

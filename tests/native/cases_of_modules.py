@@ -25,7 +25,7 @@ def _module(**entries: Any) -> nn.Module:
 
 
 class Startless:
-    """A name that says of itself neither how it starts, nor what it is."""
+    """A name whose `startswith` raises."""
 
     def startswith(self, text: str) -> bool:
         raise RuntimeError("not to be known")

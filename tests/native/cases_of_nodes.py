@@ -29,7 +29,7 @@ def leaf(trace: Any = 0, shape: tuple[int, ...] = (3,)) -> Node:
 
 
 class Late(Node):
-    """Finds its value when it is asked for."""
+    """A node that computes its value on access."""
 
     __slots__ = ("found",)
 

@@ -21,21 +21,21 @@ class Point(NamedTuple):
 
 
 class Backwards(list):
-    """Is walked from its end."""
+    """A list that iterates from its end."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(list.__getitem__(self, slice(None, None, -1)))
 
 
 class Closed(list):
-    """Cannot be walked."""
+    """A list that cannot be iterated."""
 
     def __iter__(self) -> Iterator[Any]:
         raise RuntimeError("closed")
 
 
 class Shut(dict):
-    """Has nothing that can be read or written."""
+    """A dict that can be neither read nor written."""
 
     def __getitem__(self, key: Any) -> Any:
         raise RuntimeError("shut")
@@ -45,7 +45,7 @@ class Shut(dict):
 
 
 class Unlike(tuple):
-    """A tuple that cannot be made of other items."""
+    """A tuple that cannot be rebuilt from other items."""
 
     def __new__(cls, *items: Any) -> Unlike:
         if not items or isinstance(items[0], list):
@@ -54,7 +54,7 @@ class Unlike(tuple):
 
 
 def deep(tree: Any, levels: int = 100_000) -> list:
-    """More levels than any Python allows in C."""
+    """Nest a tree in more levels than any Python's C recursion limit."""
     for _ in range(levels):
         tree = [tree]
     return tree

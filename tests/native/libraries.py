@@ -1,4 +1,4 @@
-"""Other builds of the extension: with the headers of each Python on the machine, loaded in the place of our own."""
+"""Other builds of the extension, with the headers of each Python on the machine, loaded in place of the default one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Python(NamedTuple):
 
 @cache
 def pythons() -> tuple[Python, ...]:
-    """Those on the PATH and among pyenv's that the extension can be built for, the oldest first."""
+    """Return the Pythons on the PATH and among pyenv's for which the extension can be built, oldest first."""
     folders = [Path(f) for f in os.environ.get("PATH", "").split(os.pathsep) if f]
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     folders += sorted(pyenv.glob("versions/*/bin"))
@@ -46,7 +46,7 @@ def pythons() -> tuple[Python, ...]:
             done = subprocess.run([path, "-c", _ABOUT], capture_output=True, text=True, timeout=60)
             about = json.loads(done.stdout) if done.returncode == 0 else {}
         except (OSError, ValueError, subprocess.TimeoutExpired):
-            continue  # what is called so is no Python that runs
+            continue  # a file of this name that is no working Python
         if about and about["headers"] and about["lock"] and tuple(about["version"]) >= (3, 11):
             version = tuple(about["version"])
             found.setdefault(version, Python(version, str(path)))
@@ -54,7 +54,7 @@ def pythons() -> tuple[Python, ...]:
 
 
 def built(python: Python, folder: Path) -> Path:
-    """The extension as setup.py builds it with this Python, in a folder. setuptools is this Python's.
+    """Return the extension as setup.py builds it with this Python, in a folder. setuptools is this Python's.
 
     Raises:
         AssertionError: if it does not compile.

@@ -1,4 +1,4 @@
-"""What the extension has: the functions of its method table, the methods of its types, and the slots of these."""
+"""The members of the extension: functions of its method table, methods of its types, and their slots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPEC = re.compile(r'\.name = "[\w.]+\.(\w+)",.*?\.slots = (\w+)', re.DOTALL)
 
 
 def code_of(path: Path) -> str:
-    """The text of a source without its comments and strings, of which the quotes are left."""
+    """Return the text of a source without its comments and strings, of which the quotes are left."""
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"', lambda m: '""' if m[0][0] == '"' else " ", path.read_text(),
                   flags=re.DOTALL)  # fmt: skip
 
@@ -33,7 +33,7 @@ def _slots() -> set[str]:
 
 
 def members(module: ModuleType) -> set[str]:
-    """The names of all functions, methods and slots of the extension."""
+    """Return the names of all functions, methods and slots of the extension."""
     found = _slots()
     for name, value in vars(module).items():
         if isinstance(value, type):

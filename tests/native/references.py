@@ -1,7 +1,7 @@
-"""Counts references and allocated blocks over many calls of a case.
+"""Count references and allocated blocks over many calls of a case.
 
-`python -m tests.native.references [LIBRARY]` counts those of all cases, with another build of the extension if one is
-named, and prints a line of JSON for each that loses or keeps something.
+`python -m tests.native.references [LIBRARY]` runs all cases, with another build of the extension if one is named. It
+prints a line of JSON for each case that leaks or loses references or blocks.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .cases import Case, called, watched
 __all__ = ["counted", "drift"]
 
 ALWAYS = (None, True, False, (), "", NotImplemented, Ellipsis, *range(-5, 257))
-"""What every program shares."""
+"""Objects that every program shares."""
 
 
 SPARE = 5_000_000
-"""References to what is shared that a process has beside its own, where a library is to be seen losing them."""
+"""Extra references to shared objects, so that a library that loses references does not end the process."""
 
 
 def _name(x: object) -> str:
@@ -32,18 +32,20 @@ def _name(x: object) -> str:
 
 
 def drift(case: Case, calls: int, shared: Iterable[object] = ()) -> dict[str, float]:
-    """How many references, or blocks of memory, a call loses (negative) or keeps, of what it should have left alone."""
+    """Return the references and memory blocks that a call leaks (positive) or loses (negative)."""
     for _ in repeat(None, min(calls, 300)):
         called(case)
     watch = [*shared, *watched(case.arguments())]
-    least = max(calls / 100, 60)  # what the counting itself makes is less
+    least = max(calls / 100, 60)  # the measurement itself allocates less than this
     return counted(lambda: called(case), calls, watch, least)
 
 
 def counted(act: Callable[[], object], calls: int, watch: Iterable[object], least: float) -> dict[str, float]:
-    """What a call loses or keeps of what every program shares, of the objects to watch, and of memory, if it is more
-    than the `least`. What is found is counted again after many more calls, twice: a call loses the same each time, but
-    other threads do not, and what is kept for the next object is full once."""
+    """Return the references and blocks that a call leaks or loses, above the threshold `least`.
+
+    A finding is measured twice more, after many more calls. A real leak repeats at each call; the work of other
+    threads does not, and a free list fills only once.
+    """
     objects = [*{id(x): x for x in (*ALWAYS, *watch)}.values()]
     found = _counted(act, calls, objects, least)
     for _ in range(2):
@@ -58,7 +60,7 @@ def counted(act: Callable[[], object], calls: int, watch: Iterable[object], leas
 
 def _counted(act: Callable[[], object], calls: int, objects: list[object], least: float) -> dict[str, float]:
     gc.collect()
-    before = array("q", map(sys.getrefcount, objects))  # which refers to no integer
+    before = array("q", map(sys.getrefcount, objects))  # an array of machine integers, which holds no references
     blocks = sys.getallocatedblocks()
     for _ in repeat(None, calls):
         act()
@@ -78,7 +80,8 @@ def main(library: str | None = None) -> None:
         load(Path(library))
     from .table import CASES, SHARED
 
-    held = [[x] * SPARE for x in (None, True, False, ())]  # or the process ends where one call loses a reference
+    # spare references, or a lost reference per call would end the process
+    held = [[x] * SPARE for x in (None, True, False, ())]
     gc.collect()
     gc.freeze()
     for case in CASES:

@@ -1,4 +1,4 @@
-"""An allocation that fails, wherever, makes an exception or a right result: it ends no process, and nothing is lost."""
+"""A failed allocation gives an exception or a correct result: no crash, and no leak."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_allocation_may_fail() -> None:
 
 @pytest.mark.skipif(sys.getallocatedblocks() == 0, reason="blocks of memory are not counted")
 def test_what_is_wrong_is_seen() -> None:
-    """A function that forgets an error, and one that keeps what it has made until then."""
+    """Test the detector itself: a function that drops an error, and one that leaks its objects at an error."""
     from .allocations import faults
     from .cases import Case
 

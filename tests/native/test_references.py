@@ -1,4 +1,4 @@
-"""Every function and slot of the extension leaves all reference counts and the memory as they were, however it ends."""
+"""Every function and slot of the extension keeps all reference counts and the memory balanced, however it ends."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _report(library: Path) -> list[dict]:
     sys.version_info >= (3, 12), reason="None is immortal here: nothing is to be seen of its references"
 )
 def test_a_build_with_newer_headers_loses_nothing_either(tmp_path: Path) -> None:
-    """The library built by the newest Python there is, loaded by this one."""
+    """Run the library that the newest available Python builds in this Python."""
     if pythons()[-1].version < (3, 12):
         pytest.skip("there is no newer Python with its headers")
     *lost, end = _report(built(pythons()[-1], tmp_path))

@@ -1,7 +1,7 @@
-"""The extension built with the sanitizers of addresses and undefined behaviour, under Debian's debug build of Python,
-which checks reference counts and the C interface too (apt-get install python3-dbg). Left out unless asked for.
+"""The extension, built with the address and undefined-behaviour sanitizers, under Debian's debug build of Python.
 
-A folder of its own has a copy of the project; a finding is a file that a sanitizer writes, whatever process it was in.
+That build (apt-get install python3-dbg) also checks reference counts and the C interface. These tests run on
+request. A separate folder has a copy of the project; each finding of a sanitizer is a file, from any process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _library(name: str) -> str:
 
 
 class Project:
-    """A copy of the project with the extension so built."""
+    """A copy of the project with a sanitized extension."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.logs = folder / "project", folder / "logs"
@@ -63,15 +63,16 @@ class Project:
         return done.stdout
 
     def run(self, *command: str) -> str:
-        """Run a command in the folder. Returns what it prints.
+        """Run a command in the folder, and return its output.
 
         Raises:
             AssertionError: if it fails, or a sanitizer has found something.
         """
         settings = {
-            "ASAN_OPTIONS": f"detect_leaks=0:log_path={self.logs}/address",  # what Python keeps to its end is no leak
+            # memory that Python keeps until exit is no leak
+            "ASAN_OPTIONS": f"detect_leaks=0:log_path={self.logs}/address",
             "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={self.logs}/undefined",
-            "LD_PRELOAD": f"{_library('libasan.so')} {_library('libstdc++.so')}",  # the latter for exceptions of XLA's
+            "LD_PRELOAD": f"{_library('libasan.so')} {_library('libstdc++.so')}",  # XLA's exceptions need libstdc++
             "PYTHONMALLOC": "malloc",
             "MXCOMPAT_CACHE": "0",
         }
@@ -90,7 +91,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def test_a_finding_is_seen(project: Project) -> None:
-    """A copy of more bytes than there are; and the extension has the checks compiled in."""
+    """Assert that a copy beyond a buffer is reported, and that the extension has the checks compiled in."""
     code = "import ctypes; ctypes.string_at(ctypes.create_string_buffer(1 << 16), 1 << 17)"
     with pytest.raises(AssertionError, match="AddressSanitizer"):
         project.run(DEBUG, "-c", code)
@@ -121,8 +122,9 @@ def test_the_fuzz_without_a_finding(project: Project) -> None:
 
 
 def test_failing_allocations_without_a_finding(project: Project) -> None:
-    """Under the Python of these tests: a debug build ends where CPython itself forgets an exception."""
+    """Let allocations fail under this Python, as a debug build aborts where CPython loses an exception."""
     said = project.run(sys.executable, "-X", "faulthandler", "-m", "tests.native.allocations")
     reports = [json.loads(line) for line in said.splitlines()][1::2]
     assert len(reports) > 300
-    assert not [text for report in reports for text in report["wrong"] if "lost" not in text]  # blocks are not counted
+    # the debug allocator makes block counts meaningless
+    assert not [text for report in reports for text in report["wrong"] if "lost" not in text]

@@ -1,4 +1,4 @@
-"""The sources rely on nothing that is true of newer Pythons alone: one build serves all from 3.11 on."""
+"""The sources use no feature of newer Pythons only, so that one build serves all from 3.11 on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def test_no_source_relies_on_immortal_objects(pattern: str) -> None:
 
 
 def test_no_format_has_sizes() -> None:
-    """What follows "#" is an int before Python 3.13 and a Py_ssize_t from then on, unless a macro says so."""
+    """Assert that no format contains "#". Its length is an int before Python 3.13 unless a macro is set, and later
+    Py_ssize_t."""
     formats = re.compile(
         r'\b(?:Py_BuildValue|PyArg_\w+|PyObject_Call(?:Method|Function))\s*\([^;]*?"([^"]*)"', re.DOTALL
     )
@@ -58,7 +59,7 @@ PyObject *returned(void) { Py_RETURN_NONE; }
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler of C")
 def test_which_headers_need_it(tmp_path) -> None:
-    """From 3.12 on the macro makes no reference: the day it does again, `none` may go."""
+    """Assert that only headers before 3.12 create a reference in the macro. If newer ones do again, drop `none`."""
     (tmp_path / "a.c").write_text(NEEDED)
     code = "import sysconfig; print(sysconfig.get_path('include'))"
     for python in pythons():

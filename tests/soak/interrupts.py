@@ -1,6 +1,7 @@
-"""Work that is interrupted at any time and done again: `python -m tests.soak.interrupts COUNT`, a process of its own.
+"""Work that is interrupted at random times and retried: `python -m tests.soak.interrupts COUNT`, a process of its
+own.
 
-Prints how many interrupts came, and how many of them while something was evaluated.
+It prints the number of interrupts, and of those during an evaluation.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ WEIGHT = RNG.standard_normal((48, 48)).astype(np.float32) / 8
 
 
 def _interrupt(*what: Any) -> None:
-    """As if Ctrl-C had been pressed."""
+    """Act as Ctrl-C does."""
     signal.getsignal(signal.SIGINT)(*what)  # type: ignore[misc, operator]
 
 
 def work() -> Iterator[Callable[[], Any]]:
-    """New structures, known ones, gradients, steps that write over their inputs: what each has to give, it gives."""
+    """Yield work whose results are known: new and known structures, gradients, in-place updates."""
     state = {"w": mx.array(WEIGHT), "steps": mx.array(0)}
 
     @mx.compile
@@ -40,7 +41,7 @@ def work() -> Iterator[Callable[[], Any]]:
         x = WEIGHT[:n] * scale
 
         def fresh(x: Any = x, ops: int = draw.randint(1, 9)) -> Any:
-            """Numbers stay small: roundings, which the ways of running it differ by, are not to grow."""
+            """Return a random expression with small values, so that rounding differences between tiers do not grow."""
             y = mx.array(x)
             for k in range(ops):
                 y = mx.sin(y) * (k + 1) / 10 if k % 2 else y @ y.T @ y / len(x)
@@ -50,7 +51,7 @@ def work() -> Iterator[Callable[[], Any]]:
             return mx.grad(lambda w: (mx.tanh(mx.array(x) @ w) ** 2).sum())(mx.array(WEIGHT))
 
         def step(scale: float = scale) -> Any:
-            """The buffers of what it replaces may be written over."""
+            """Update the state once. The buffers of the old state may be overwritten."""
             w = state["w"] * (1 - scale / 100) + scale / 100
             state["w"], state["steps"] = w, state["steps"] + 1
             mx.eval(state)
@@ -82,7 +83,7 @@ def main(count: str) -> None:
             came += 1
             within += started
             if found is not None:
-                mx.eval(found)  # what was begun can be finished
+                mx.eval(found)  # interrupted work can be finished
         again = [np.array(x) for x in _leaves(task())]
         for first, second in zip([np.array(x) for x in _leaves(found)], again, strict=False):
             np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-5)

@@ -1,10 +1,10 @@
-"""Steps of training and calls of each transform, by the hundred thousand, in a process of its own.
+"""Soak test of training steps and transforms: hundreds of thousands of calls, in a separate process.
 
     python -m tests.soak.steps 200000                     # all
     python -m tests.soak.steps 200000 training vmap       # these
     python -m tests.soak.steps 200000 --library FILE      # with another build of the extension
 
-prints a line of JSON for each: what is kept, or lost, of memory and of references to what every program shares.
+prints a line of JSON for each: the memory, and the references to shared objects, that are leaked or lost.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from time import perf_counter
 from typing import Any
 
 WARM = 3000
-"""Calls before the first count: what is compiled is compiled, what is remembered is remembered."""
+"""Number of calls before the first count, so that compilation is done and caches are filled."""
 
 
 def _training(mx: Any) -> Callable[[], Any]:
-    """The loop of the README's kind: an MLP, AdamW, and the loss as a number at each step."""
+    """Return a training loop like the README's: an MLP, AdamW, and the loss read at each step."""
     from mxcompat import nn, optimizers
 
     model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
@@ -46,7 +46,7 @@ def _training(mx: Any) -> Callable[[], Any]:
 
 
 def workloads(mx: Any) -> dict[str, Callable[[], Any]]:
-    """What is done in one call, by name. Functions are defined afresh in each, as programs do."""
+    """Return the workloads by name. Each call defines its functions again, as programs do."""
     x, v, rows = mx.array([0.5, -1.0, 2.0]), mx.array([1.0, 0.0, -1.0]), mx.random.normal((4, 3))
     mx.eval(x, v, rows)
 
@@ -85,7 +85,7 @@ def workloads(mx: Any) -> dict[str, Callable[[], Any]]:
 
 
 def report(name: str, call: Callable[[], Any], count: int) -> dict[str, Any]:
-    """What so many calls keep (positive) or lose."""
+    """Return the memory and references that `count` calls leak (positive) or lose (negative)."""
     from mxcompat._graph.run import background
     from mxcompat._native import native
     from tests.native.references import ALWAYS

@@ -1,9 +1,9 @@
-"""The table of docs/security.md: what large and long work takes here and in real MLX, each in a process of its own.
+"""The table of docs/security.md: the cost of large and long work here and in real MLX, each in a separate process.
 
     python -m tests.soak            # measure, and print the table
     python -m tests.soak --write    # and write it into the page
 
-Memory is what a process has more at its peak (or, of a long one, at its end) than before; time that of the processors.
+Memory is the growth of a process at its peak or, for a long process, at its end. Time is CPU time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BEGIN, END = "<!-- written by python -m tests.soak --write -->\n", "<!-- end -->
 
 
 class Row(NamedTuple):
-    """A workload: what it is called, what is done before, what is measured; `worker` is for those of `worker.py`."""
+    """A workload: its name, its preparation and its measured part. `worker` names a workload of `worker.py` instead."""
 
     name: str
     before: str = ""
@@ -82,7 +82,7 @@ print(json.dumps({{"resident": peak() - start, "seconds": time.process_time() - 
 
 
 class Figure(NamedTuple):
-    """Bytes, and seconds of the processors."""
+    """Bytes of memory, and seconds of CPU time."""
 
     resident: int
     seconds: float
@@ -92,7 +92,7 @@ class Figure(NamedTuple):
 
 
 def measured(row: Row, side: str, seconds: float = 1500.0) -> Figure:
-    """The figure of a row, on the side "ours" or "real"."""
+    """Return the figure of a row, on the side "ours" or "real"."""
     command = [sys.executable, "-m", "tests.soak.worker", *row.worker]
     if not row.worker:
         package = "mlx.core" if side == "real" else "mxcompat.core"
@@ -108,7 +108,7 @@ def measured(row: Row, side: str, seconds: float = 1500.0) -> Figure:
 
 
 def written(page: str, lines: list[str]) -> str:
-    """The page with this table in it."""
+    """Return the page with this table in it."""
     before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:

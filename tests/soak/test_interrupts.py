@@ -1,4 +1,5 @@
-"""Ctrl-C at any time leaves every array as it was or complete: a few by default, a thousand with `-m soak`."""
+"""Ctrl-C at any time leaves every array unchanged or complete: a few interrupts by default, a thousand with `-m
+soak`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The memory of long processes: what is remembered of programs is bounded in bytes, and the bytes are true.
+"""Memory of long processes: the program caches are bounded in bytes, and those bytes are accurate.
 
-The long forms are left out unless asked for with `-m soak`. Each runs in a process of its own.
+The long forms run on request (`-m soak`), each in a separate process.
 """
 
 import json
@@ -16,7 +16,7 @@ MB = 10**6
 
 
 def worked(name, rounds, count, *, host, limit=None, seconds=300):
-    """What `worker` said after each round."""
+    """Return the reports of `worker`, one per round."""
     settings = {"MXCOMPAT_CACHE": "0", "MXCOMPAT_HOST": str(int(host)), "JAX_ENABLE_COMPILATION_CACHE": "false"}
     if limit is not None:
         settings["MXCOMPAT_CACHE_LIMIT"] = str(limit)
@@ -33,7 +33,7 @@ def test_executables_stay_within_the_limit():
     reports = worked("structures", 3, 12, host=False, limit=8 * MB)
     assert all(0 < r["executables"] <= 6 * MB and 0 < r["count"] < 12 for r in reports)
     assert all(r["structures"] <= 2 * MB for r in reports)
-    assert reports[-1]["resident"] - reports[0]["resident"] < 24 * MB  # what the allocator keeps varies
+    assert reports[-1]["resident"] - reports[0]["resident"] < 24 * MB  # the allocator's reserve varies
 
 
 def test_structures_stay_within_the_limit():
@@ -62,7 +62,7 @@ def test_the_bytes_of_structures_are_true():
     [("batches", 200, 500), ("structures", 3000, 1000), ("loops", 100, 500), ("suite", 650, 500)],
 )
 def test_long_processes(name, count, most):
-    """Flat once the limit is reached, which takes two rounds."""
+    """Assert that memory is flat once the limit is reached, which takes two rounds."""
     _, second, third = worked(name, 3, count, host=True, seconds=1200)
     assert third["resident"] < most * MB
     assert third["resident"] < 1.1 * second["resident"] + 20 * MB
@@ -71,10 +71,12 @@ def test_long_processes(name, count, most):
 @pytest.mark.soak
 @pytest.mark.parametrize(("name", "count", "limit"), [("batches", 60, 64), ("structures", 300, 64), ("loops", 15, 128)])
 def test_long_processes_that_compile_everything(name, count, limit):
-    """Under a limit that they reach: flat from the third round on, when what was compiled in a hurry has been compiled
-    for speed. Beside the limit there is what a compile takes for itself, and what malloc cannot give back of it, as
-    something small lies between: up to 120 MB, whatever the limit. It varies from round to round, as do the executables
-    that there is room for."""
+    """Assert that resident memory is flat from the third round on, under a cache limit that the workload reaches.
+
+    By then the quickly compiled programs have been compiled again, for speed. Beyond the limit, a process needs up
+    to 120 MB: the memory of a compile, and fragments that malloc cannot return. This part varies from round to
+    round, as does the number of cached executables.
+    """
     _, _, third, _, fifth, sixth = worked(name, 6, count, host=False, limit=limit * MB, seconds=1200)
     assert max(fifth["resident"], sixth["resident"]) < (2 * limit + 150) * MB
     assert min(fifth["resident"], sixth["resident"]) < 1.1 * third["resident"] + 30 * MB

@@ -1,4 +1,4 @@
-"""Training and transforms keep nothing and lose nothing: some thousand calls by default, 200 000 with `-m soak`."""
+"""Training and transforms leak and lose nothing: some thousand calls by default, 200 000 with `-m soak`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MB = 10**6
 
 
 def soaked(count: int, *arguments: Any) -> None:
-    """So many calls, after which every count is where it was."""
+    """Run `count` calls, and assert that every count is unchanged afterwards."""
     command = [sys.executable, "-m", "tests.soak.steps", str(count), *map(str, arguments)]
     settings = os.environ | {"MXCOMPAT_CACHE": "0", "JAX_ENABLE_COMPILATION_CACHE": "false"}
     done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=3000)

@@ -1,5 +1,6 @@
-"""Eight threads build, evaluate, compile, transform and save at once, and every value is checked: a few seconds by
-default, five minutes with `-m soak`. (JAX has no builds for a Python without the lock: there it is untested.)
+"""Eight threads build, evaluate, compile, transform and save concurrently, and every value is checked.
+
+A few seconds by default, five minutes with `-m soak`. (Free-threaded Python is untested: JAX has no builds for it.)
 """
 
 import random
@@ -63,7 +64,7 @@ def trained(draw, folder):
 
 
 def shared(draw, folder):
-    """What all threads read, and one of them evaluates."""
+    """Read an array that all threads share, and that one of them evaluates."""
     return SHARED["y"] * 1, SHARED["want"]
 
 

@@ -1,9 +1,9 @@
-"""Workloads whose programs are new again and again, each for a process of its own, which prints what it holds.
+"""Workloads whose programs keep changing. Each runs in a separate process, which prints its memory.
 
     python -m tests.soak.worker batches 2 25
 
-does two rounds of 25 batch sizes and prints a line of JSON after each: the growth of resident memory since the imports,
-and what the caches of programs hold. With SOAK_SIDE=real it does the same on real MLX.
+runs two rounds of 25 batch sizes, and prints a line of JSON after each: the growth of resident memory since the
+imports, and the contents of the program caches. With SOAK_SIDE=real the workload runs on real MLX.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ else:
 
 
 def resident() -> int:
-    """The bytes of this process that are in memory."""
+    """Return the resident memory of this process, in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def batches(count: int) -> Callable[[], None]:
-    """A step of training for each of so many sizes of the batch."""
+    """Run a training step for each of `count` batch sizes."""
     model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
     optimizer = optimizers.Adam(1e-3)
     step = nn.value_and_grad(model, lambda x, y: nn.losses.cross_entropy(model(x), y).mean())
@@ -55,7 +55,7 @@ _BINARY = ("add", "multiply", "subtract", "maximum", "minimum", "logaddexp")
 
 
 def structures(count: int) -> Callable[[], None]:
-    """So many graphs, none of which is like another."""
+    """Build `count` random graphs, each of another structure."""
     choose = random.Random(0)
 
     def round() -> None:
@@ -73,7 +73,7 @@ def structures(count: int) -> Callable[[], None]:
 
 
 def loops(count: int) -> Callable[[], None]:
-    """The gradient of a loop of so many different lengths."""
+    """Differentiate a loop of `count` different lengths."""
     w = mx.random.normal((16, 16)) * 0.1
 
     def round() -> None:
@@ -91,7 +91,7 @@ def loops(count: int) -> Callable[[], None]:
 
 
 def suite(count: int) -> Callable[[], None]:
-    """So many small tests of layers, losses and optimizers, as a suite has them: plain, compiled, differentiated."""
+    """Run `count` small tests of layers, losses and optimizers: plain, compiled and differentiated."""
     from tests import oracle
     from tests.sweep import layers, ways
 
@@ -123,7 +123,7 @@ def report(start: int, taken: float) -> dict[str, Any]:
 
 
 def main(name: str, rounds: str, count: str) -> None:
-    mx.eval(mx.sin(mx.ones((512, 512))))  # what is loaded once
+    mx.eval(mx.sin(mx.ones((512, 512))))  # load the libraries before the first measurement
     if not REAL:
         background.settle()
     round = WORKLOADS[name](int(count))

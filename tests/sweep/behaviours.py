@@ -1,6 +1,5 @@
-"""The cases of what is not computing: printing, indexing and assignment, construction, promotion, Python's protocols,
-files, `nn.Module`, trees.
-"""
+"""Cases without computation: printing, indexing, assignment, construction, promotion, protocols, files, modules,
+trees."""
 
 from __future__ import annotations
 
@@ -227,14 +226,14 @@ def printing() -> list[Case]:
 
 
 def construction() -> list[Case]:
-    """Each value by itself, and as each dtype."""
+    """Return cases that construct an array from each value, with and without a dtype."""
     found = [Case(f"mx.array({v})", (), True, dtypes=SINGLE, family="construction") for v in MADE]
     found += [Case(f"mx.array({v}, D)", (), True, family="construction") for v in MADE]
     return found + [Case(f"mx.asarray({v})", (), True, dtypes=SINGLE, family="construction") for v in MADE]
 
 
 def promotion() -> list[Case]:
-    """Binary ops of all pairs of dtypes, and with Python's and NumPy's numbers."""
+    """Return binary ops of all pairs of dtypes, and with Python's and NumPy's numbers."""
     found = []
     first = Given((2, 2), low=1)
     for other in DTYPES:
@@ -254,7 +253,7 @@ def promotion() -> list[Case]:
 
 
 def indexing() -> list[Case]:
-    """Reading, with derivatives, and writing, at places of every kind and their combinations."""
+    """Return reads, with derivatives, and writes, at indices of every kind and their combinations."""
     draw = random.Random(0)
     pairs = [f"{a}, {b}" for a, b in itertools.product(PLACES, PLACES)]
     triples = [", ".join(draw.choices(PLACES, k=3)) for _ in range(200)]
@@ -281,7 +280,7 @@ def indexing() -> list[Case]:
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """Return all cases of this file."""
     found = [*printing(), *construction(), *promotion(), *indexing()]
     found += table(MODULES, "modules", dtypes=("float16", "bfloat16", "float32"))
     found += table(TREES, "trees", dtypes=SINGLE)

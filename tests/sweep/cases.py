@@ -1,12 +1,12 @@
-"""Cases: an expression of `x`, `y`, `z`, and how to make these; and what the expression may name.
+"""Cases of the sweep: an expression, the arrays `x`, `y`, `z` it uses, and the names it may contain.
 
-A line of a table is the expression, a bar, and for each array its shape, then what is special about it:
+A line of a table is the expression, a bar, and for each array its shape with its options:
 
     mx.take(x, y, axis=1) | 2,3,4 2,2:int32@0..2
 
-`:int32` fixes the dtype (the array is then not differentiated), `@0..2` is the range of the values, `~spd` a kind of
-matrix. `{{a,b}}` stands for a line with each, as does `{{a;b}}`, where the words have commas. A line that begins with
-`!` runs plain only.
+`:int32` fixes the dtype (such an array is not differentiated), `@0..2` is the range of the values, `~spd` a kind of
+matrix. `{{a,b}}` stands for a line with each word, as does `{{a;b}}`, for words that contain commas. A line that
+begins with `!` runs plain only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DTYPES = (
 
 @dataclass(frozen=True)
 class Given:
-    """How to make an array: its shape, its dtype if that is fixed, the range of its values, and the kind of matrix."""
+    """The description of an array: its shape, its dtype if fixed, the range of its values, and the kind of matrix."""
 
     shape: tuple[int, ...]
     dtype: str = ""
@@ -40,7 +40,7 @@ class Given:
     matrix: str = ""
 
     def values(self, dtype: str, seed: int, extra: tuple[int, ...] = ()) -> np.ndarray:
-        """The values, in a dtype of NumPy from which MLX casts to `dtype` without loss of meaning."""
+        """Return the values, in a NumPy dtype that MLX casts to `dtype` without changing them."""
         dtype = self.dtype or dtype
         shape = extra + self.shape
         rng = np.random.default_rng(seed)
@@ -80,11 +80,11 @@ SPECIAL = {
     "f": (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 60000.0, -2.5, 3.5, 1e-5),
     "c": (0j, complex(np.nan, 0), complex(np.inf, 1), complex(1, -np.inf), 1 + 0j, -1 + 0j, 1j, -1j, 2 - 3j, 300j),
 }
-"""Values at which something happens. Those of integers are the ends of the type."""
+"""Special values: edge cases of floats, and the limits of integer types."""
 
 
 def special(dtype: str) -> np.ndarray:
-    """The special values of a dtype."""
+    """Return the special values of a dtype."""
     if dtype == "bool_":
         return np.array([True, False])
     if "int" in dtype:
@@ -98,11 +98,11 @@ class Case:
     """An expression and its data.
 
     Args:
-        expression: of `mx`, `x`, `y`, `z` and what else `environment` gives.
-        given: how `x`, `y`, `z` are made.
-        plain_only: whether transforms make no sense: errors, and what gives no arrays.
-        elementwise: whether it is tried with special values, too.
-        dtypes: those to run it in.
+        expression: of `mx`, `x`, `y`, `z` and the other names of `environment`.
+        given: descriptions of `x`, `y`, `z`.
+        plain_only: True if transforms make no sense: for errors, and for results that are no arrays.
+        elementwise: True to run the case with special values, too.
+        dtypes: the dtypes to run it in.
     """
 
     expression: str
@@ -115,7 +115,7 @@ class Case:
 
     @property
     def seed(self) -> int:
-        """The same in every process and for every order of the tables."""
+        """Return a seed that is the same in every process and for every order of the tables."""
         return zlib.crc32(self.expression.encode()) % 100_000
 
     @property
@@ -123,7 +123,7 @@ class Case:
         return _compiled(self.expression)
 
     def smooth(self) -> list[int]:
-        """The numbers of the arrays that may be differentiated."""
+        """Return the numbers of the arrays that may be differentiated."""
         return [k for k, g in enumerate(self.given) if not g.dtype]
 
 
@@ -142,7 +142,7 @@ def _given(text: str) -> Given:
 
 
 def expand(line: str) -> Iterator[str]:
-    """The lines that one with `{a,b}` stands for."""
+    """Yield the lines that a line with `{a,b}` expands to."""
     found = re.search(r"\{\{(.*?)\}\}", line)
     if found is None:
         yield line
@@ -152,11 +152,11 @@ def expand(line: str) -> Iterator[str]:
 
 
 def table(text: str, family: str, **settings: Any) -> list[Case]:
-    """The cases of a table."""
+    """Return the cases of a table."""
     found = []
     for line in text.strip().splitlines():
         for one in expand(line):
-            expression, bar, arrays = one.rpartition(" | ")  # the last: `|` is an operator, too
+            expression, bar, arrays = one.rpartition(" | ")  # split at the last one, because `|` is an operator, too
             if not bar:
                 expression, arrays = one, ""
             plain_only = expression.startswith("!")
@@ -186,11 +186,12 @@ _HELPERS = {
     "put": ("array.__setitem__",),
     "kept": ("save", "savez", "savez_compressed", "save_safetensors", "save_gguf", "load"),
 }  # fmt: skip
-"""What these do with their arguments (see `helpers`)."""
+"""Ops that these helpers apply to their arguments (see `helpers`)."""
 
 
 def names_in(expression: str) -> set[str]:
-    """The public names that an expression uses, as the stubs have them: `linalg.norm`, `array.sum`, `array.__add__`."""
+    """Return the public names that an expression uses, as the stubs have them: `linalg.norm`, `array.sum`,
+    `array.__add__`."""
     found = set()
     for node in ast.walk(ast.parse(expression, mode="eval")):
         if isinstance(node, ast.Attribute):

@@ -1,4 +1,4 @@
-"""Why a cell differs. What is of none of `comparison.KINDS` must have one of these causes, or it is a fault."""
+"""Causes of differences. A difference outside `comparison.KINDS` must have one of these causes, or it is a fault."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ HALVES = ("float16", "bfloat16")
 
 @dataclass(frozen=True)
 class Cause:
-    """A reason, and the findings that it explains: those that agree with all of the arguments given.
+    """A reason, and the findings that it explains: those that match all of the arguments given.
 
     Args:
         reason: a sentence or two for the page.
         expression: a pattern, found in the expression.
         dtypes, ways, whats, families: a finding's must be among them (of `ways`, the first word).
-        real: a pattern, found in what real MLX gave.
-        within: how far the first numbers that differ may be apart, absolute or in proportion to them.
-        by_chance: whether it is seen in some runs only.
+        real: a pattern, found in real MLX's result.
+        within: limit for the distance of the first numbers that differ, absolute or relative.
+        by_chance: True if it appears in some runs only.
     """
 
     reason: str
@@ -52,7 +52,7 @@ class Cause:
 
 
 def _apart(found: Finding) -> float:
-    """How far the first numbers that differ are apart; infinity where they are none."""
+    """Return the distance of the first numbers that differ, or infinity without numbers."""
     numbers = [re.match(r"\(?[-+\d.e]+(?:[-+][\d.e+-]+j\))?", text) for text in (found.real, found.ours)]
     try:
         a, b = (complex(n[0]) for n in numbers if n)
@@ -275,5 +275,5 @@ CAUSES: tuple[Cause, ...] = (
 
 
 def cause_of(found: Finding, causes: Iterable[Cause] = CAUSES) -> Cause | None:
-    """The first cause that explains a finding; None if it is a fault."""
+    """Return the first cause that explains a finding; None if it is a fault."""
     return next((cause for cause in causes if cause.explains(found)), None)

@@ -1,7 +1,7 @@
-"""What differs in a cell, and whether real MLX is right where it does.
+"""Compare a cell's results, and classify each difference by whether real MLX is right.
 
-Real MLX refuses, dies, contradicts itself (its `vmap` is not its rows) or computes float64 in float32. Where mxcompat
-gives what follows from real MLX's own answers, that is no fault of either page of results, and is told apart.
+Real MLX may refuse, crash, contradict itself (its `vmap` differs from its rows) or compute float64 in float32. A
+difference is listed separately if mxcompat's result follows from real MLX's own answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KINDS = {
     "more precise": "MLX computes float64 in float32: the two agree to that precision",
     "MLX dies": "MLX ends the process",
 }
-"""What is no difference to mend: the two cannot both be followed, and mxcompat gives what is defined."""
+"""Differences that need no fix: real MLX is inconsistent there, and mxcompat gives the defined result."""
 
 _REFUSED = re.compile(
     "not implemented|not yet implemented|not supported|unsupported|only supports|NYI|cannot be vmapped"
@@ -34,7 +34,8 @@ _REFUSED = re.compile(
 
 
 class Found(NamedTuple):
-    """What differs: one of `KINDS`, or the property ("value", "dtype", "shape", "exception", …); and both, in words."""
+    """A difference: its kind, one of `KINDS` or a property ("value", "dtype", "shape", "exception", …), and both
+    results as text."""
 
     what: str
     real: str
@@ -42,7 +43,7 @@ class Found(NamedTuple):
 
 
 def compared(case: Case, dtype: str, way: str, got: Any) -> Found | None:
-    """What differs between what mxcompat gave in a cell and real MLX gives, the first thing; None if nothing does."""
+    """Return the first difference between mxcompat's result and real MLX's, or None."""
     want = run(real, case, dtype, way)
     found = differences(want, got)
     if not found:

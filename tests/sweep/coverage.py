@@ -1,4 +1,4 @@
-"""The page docs/conformance-by-op.md, which the sweep writes: what agrees with real MLX, by op, dtype and transform."""
+"""The page docs/conformance-by-op.md, which the sweep writes: agreement with real MLX by op, dtype and transform."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ compare, as MLX has no answer or the transform no meaning. `compile` counts what
 
 
 def covered(cells: Iterable[Cell], found: Sequence[Finding]) -> str:
-    """The page, of the cells that were compared and of what differed in them."""
+    """Return the page for the compared cells and the differences in them."""
     findings = {f[:3]: f for f in found}
     rows: dict[str, dict[str, dict[str, dict[str, bool]]]] = {}
     for cell in cells:
@@ -53,7 +53,7 @@ def _column(way: str) -> str:
 
 
 def _entry(dtypes: Mapping[str, bool]) -> str:
-    """How many dtypes agree, of how many; and the others."""
+    """Return the number of dtypes that agree, of the total, and the names of the others."""
     if not dtypes:
         return "–"
     others = [dtype for dtype in DTYPES if not dtypes.get(dtype, True)]

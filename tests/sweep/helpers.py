@@ -1,5 +1,6 @@
-"""What the expressions of the tables may call, besides MLX: each of these is given the side's `mx`, its packages and
-the dtype of the cell before its own arguments.
+"""Functions that the tables' expressions may call, besides MLX.
+
+Each takes the side's `mx`, its packages and the cell's dtype before its own arguments.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ __all__ = ["HELPERS", "counting"]
 
 
 def counting(mx: Any, like: Any) -> Any:
-    """1, 2, 3, … in the shape and dtype of an array: a direction that tells its elements apart."""
+    """Return 1, 2, 3, … in the shape and dtype of an array: a direction that distinguishes its elements."""
     return mx.arange(1, like.size + 1).reshape(like.shape).astype(like.dtype)
 
 
 def _put(mx: Any, lib: Any, dtype: Any, x: Any, place: Any, value: Any) -> Any:
-    """An array after an assignment."""
+    """Return an array after an assignment."""
     x = mx.array(x)
     x[place] = value
     return x
@@ -34,14 +35,14 @@ def _inplace(mx: Any, lib: Any, dtype: Any, x: Any, operator: str, y: Any) -> An
 
 
 def _net(mx: Any, lib: Any, dtype: Any, module: Any) -> Any:
-    """A module whose parameters have the dtype, if that is one of floats."""
+    """Return a module with its parameters cast to the dtype, if it is a float."""
     if mx.issubdtype(dtype, mx.floating):
         module.set_dtype(dtype)
     return module
 
 
 def _trained(mx: Any, lib: Any, dtype: Any, module: Any, *xs: Any) -> Any:
-    """The gradients of a module's parameters, of its output weighted by 1, 2, 3, …"""
+    """Return a module's parameter gradients, for an output weighted by 1, 2, 3, …"""
 
     def loss(*given: Any) -> Any:
         out = module(*given)
@@ -53,7 +54,7 @@ def _trained(mx: Any, lib: Any, dtype: Any, module: Any, *xs: Any) -> Any:
 
 
 def _model(mx: Any, lib: Any, dtype: Any) -> Any:
-    """A module with modules, lists and dicts of them, an array, a number and something private."""
+    """Return a module with modules, lists and dicts of them, an array, a number and something private."""
     mx.random.seed(3)
 
     class Model(lib.nn.Module):
@@ -83,7 +84,7 @@ def _flat(mx: Any, lib: Any, dtype: Any, module: Any) -> list[tuple[str, Any]]:
 
 
 def _reloaded(mx: Any, lib: Any, dtype: Any, module: Any, kind: str) -> Any:
-    """The parameters of a module that has read the weights of another from a file."""
+    """Return the parameters of a module after it loads another's weights from a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / f"w.{kind}")
         module.save_weights(path)
@@ -95,7 +96,7 @@ def _reloaded(mx: Any, lib: Any, dtype: Any, module: Any, kind: str) -> Any:
 
 
 def _stepped(mx: Any, lib: Any, dtype: Any, optimizer: Any, x: Any, y: Any) -> Any:
-    """Parameters and state after four steps."""
+    """Return parameters and state after four steps."""
     parameters = {"a": x, "b": [y[0]]}
     for k in range(4):
         gradients = {"a": y * (k + 1), "b": [x[0] - k]}
@@ -104,7 +105,7 @@ def _stepped(mx: Any, lib: Any, dtype: Any, optimizer: Any, x: Any, y: Any) -> A
 
 
 def _resumed(mx: Any, lib: Any, dtype: Any, optimizer: Any, x: Any, y: Any) -> Any:
-    """Parameters and state after two steps, and two more with the state flattened and put back."""
+    """Return parameters and state after two steps, and two more with the state flattened and restored."""
     parameters = {"a": x, "b": [y[0]]}
     for k in range(4):
         if k == 2:
@@ -114,7 +115,7 @@ def _resumed(mx: Any, lib: Any, dtype: Any, optimizer: Any, x: Any, y: Any) -> A
 
 
 def _kept(mx: Any, lib: Any, dtype: Any, kind: str, x: Any, metadata: Any = None) -> Any:
-    """What comes back of an array that has been in a file."""
+    """Return an array after saving it to a file and loading it."""
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / f"x.{kind.partition('-')[0]}")
         if kind == "npy":
@@ -131,7 +132,7 @@ def _kept(mx: Any, lib: Any, dtype: Any, kind: str, x: Any, metadata: Any = None
 
 
 def _in_memory(mx: Any, lib: Any, dtype: Any, kind: str, x: Any) -> Any:
-    """The same with a file object."""
+    """Return an array after saving it to a file object and loading it."""
     file = io.BytesIO()
     if kind == "npy":
         mx.save(file, x)

@@ -1,5 +1,4 @@
-"""The cases of `mlx.nn`: layers and the gradients of their parameters, activations, losses, initializers; quantized
-layers; optimizers.
+"""Cases of `mlx.nn`, with gradients of parameters; quantized layers; optimizers.
 
 `net` gives a module's parameters the dtype of the cell, `trained` their gradients.
 """
@@ -198,11 +197,11 @@ NOT_SWEPT = {
     ),
     "optimizers": ("Optimizer",),
 }  # fmt: skip
-"""What has no case: layers for several processes (tests/test_nn_distributed.py), and what is no optimizer itself."""
+"""Names without a case: layers for several processes (tests/test_nn_distributed.py), and helpers of optimizers."""
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """Return all cases of this file."""
     floats = ("float16", "bfloat16", "float32", "float64", "int32", "complex64")
     return [
         *table(ACTIVATIONS, "activations"),

@@ -612,11 +612,11 @@ NOT_SWEPT = {
     "random.__getattr__": "module machinery",
     "gather_qqmm": "real MLX has it for GPUs only: tests/test_quantized.py",
 }  # fmt: skip
-"""The public callables that have no case here, with the reason."""
+"""Public callables without a case, with the reasons."""
 
 
 def elementwise() -> list[Case]:
-    """Every elementwise op of the table, in its own domain, by itself and broadcast."""
+    """Return a case for every elementwise op of the table, in its own domain, plain and broadcast."""
     found = []
     for name, sample in SAMPLES.items():
         first = Given((2, 3), low=sample.low, high=sample.high)
@@ -631,7 +631,7 @@ def elementwise() -> list[Case]:
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """Return all cases of this file."""
     tables = {
         "reductions": REDUCTIONS, "shapes": SHAPES, "arithmetic": ARITHMETIC, "creation": CREATION,
         "products": PRODUCTS, "linalg": LINALG, "fft": FFT, "random": RANDOM, "fast": FAST, "quantized": QUANTIZED,
@@ -643,7 +643,7 @@ def cases() -> list[Case]:
 
 
 def _of_all_dtypes(case: Case) -> Case:
-    """A case without arrays and without `D` is the same in every dtype: it is run once."""
+    """Return the case, limited to one run if it has neither arrays nor `D`, as all dtypes are equal then."""
     if case.plain_only and not any(not g.dtype for g in case.given) and " D" not in case.expression.replace("(D", " D"):
         return Case(case.expression, case.given, True, False, ("float32",), case.family)
     return case

@@ -1,4 +1,4 @@
-"""The list of what differs, as the sweep writes it into docs/differences.md between two markers."""
+"""The list of differences that the sweep writes into docs/differences.md, between two markers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ WIDTH = 118
 
 
 def faults(found: Sequence[Finding]) -> list[Finding]:
-    """The findings that nothing explains."""
+    """Return the findings without a cause."""
     return [f for f in found if f.what not in KINDS and cause_of(f) is None]
 
 
 def share(found: Sequence[Finding], cells: int) -> float:
-    """Which part of the cells differs, in percent, derivatives with respect to integers left aside."""
+    """Return the share of cells that differ, in percent, without derivatives with respect to integers."""
     counted = [f for f in found if f.what not in KINDS and cause_of(f) is not INTEGER_DERIVATIVES]
     return 100 * len(counted) / cells
 
 
 def section(found: Sequence[Finding], cells: int, every: int | None = None) -> str:
-    """What belongs between the markers: the findings in so many cells, of `every` where they are a sample."""
+    """Return the text between the markers: the findings in `cells` cells, which are a sample if `every` is larger."""
     compared = f"{cells} cells" if every in (None, cells) else f"A sample of {cells} of {every} cells"
     kinds = Counter(f.what for f in found)
     differ = sum(n for what, n in kinds.items() if what not in KINDS)
@@ -64,7 +64,7 @@ def section(found: Sequence[Finding], cells: int, every: int | None = None) -> s
 
 
 def subject(expression: str) -> str:
-    """What a case is about, in a word."""
+    """Return the name of the function that a case tests."""
     called = re.search(r"\b((?:mx|nn|optim|utils)\.[a-z][\w.]*\w|nn\.[A-Z]\w+)", expression)
     if called and called[1] != "mx.array" and called[1][3:] not in DTYPES:
         return called[1]
@@ -85,14 +85,14 @@ def _filled(text: str, indent: str = "", first: str = "") -> list[str]:
 
 
 def written(page: str, new: str) -> str:
-    """A page with another section between its markers."""
+    """Return a page with a new section between its markers."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return before + new + after
 
 
 def mentions(page: str) -> dict[str, set[str]]:
-    """The reasons on a page, and what they are seen in."""
+    """Return the reasons on a page, each with the functions in which it is seen."""
     text = page.partition(BEGIN)[2].partition(END)[0]
     found = {}
     for block in re.split(r"\n(?=- )", text.partition("by cause:")[2]):

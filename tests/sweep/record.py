@@ -1,7 +1,7 @@
-"""A record of a sweep, as a file: what has been compared survives an interruption, and a later run goes on from there.
+"""The file that records a sweep, so that an interrupted sweep can be resumed.
 
-Its first line says how many cells there are. Each further one is a block that is done: its number, and what differs in
-it. The blocks are of a shuffled order of the cells, so that any part of them is a sample.
+Its first line is the number of cells. Each further line is a finished block: its number and its differences. The
+blocks follow a shuffled order of the cells, so any subset of them is a random sample.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["resumed"]
 
 
 def resumed(path: Path, cells: list[Cell], minutes: float, processes: int = 2) -> tuple[list[Finding], list[Cell]]:
-    """Compare what is not in the record yet, for so many minutes at most.
+    """Compare the cells that the record lacks, for at most `minutes`.
 
     Returns:
-        What differs in all that is in the record then, and the cells that this is.
+        The differences in all recorded cells, and these cells.
 
     Raises:
-        ValueError: if the record is of other cells.
+        ValueError: if the record belongs to other cells.
     """
     blocks = in_blocks(random.Random(0).sample(cells, len(cells)))
     found: dict[int, list[Finding]] = {}

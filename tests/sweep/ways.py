@@ -27,11 +27,11 @@ CATEGORIES = (
 )  # fmt: skip
 
 COMPILED = ("bool_", "int32", "uint8", "bfloat16", "float32", "complex64")
-"""The dtypes for which XLA is tried by itself: one of each kind, since every cell of it is a compile."""
+"""Dtypes for which XLA is tested alone: one of each kind, since every cell is a compile."""
 
 
 def ways_of(case: Case, dtype: str) -> list[str]:
-    """The names of the ways that make sense for a case."""
+    """Return the names of the ways that make sense for a case."""
     if case.plain_only or not case.given:
         return ["plain"]
     smooth = case.smooth()
@@ -50,7 +50,7 @@ def ways_of(case: Case, dtype: str) -> list[str]:
 
 
 def environment(mx: Any, dtype: str) -> dict[str, Any]:
-    """What an expression may name, besides its arrays."""
+    """Return the names that an expression may use, besides its arrays."""
     lib = REAL if mx is real else OURS
     return {
         "mx": mx, "nn": lib.nn, "optim": lib.optim, "utils": lib.utils, "np": np, "A": mx.array,
@@ -64,14 +64,14 @@ def _bound(helper: Callable[..., Any], mx: Any, lib: Any, dtype: str) -> Callabl
 
 
 def prepared(mx: Any, values: list[np.ndarray], dtypes: list[str]) -> list[Any]:
-    """Evaluated arrays of one side."""
+    """Return evaluated arrays of one side."""
     found = [mx.array(v).astype(getattr(mx, d)) for v, d in zip(values, dtypes, strict=True)]
     mx.eval(found)
     return found
 
 
 def run(mx: Any, case: Case, dtype: str, way: str) -> Any:
-    """The result of a case on one side, evaluated; or the exception."""
+    """Return the evaluated result of a case on one side, or its exception."""
     values = _special_values(case, dtype) if way == "special" else _values(case, dtype, way)
     arrays = prepared(mx, values, [g.dtype or dtype for g in case.given])
     mx.random.seed(7)
@@ -85,7 +85,7 @@ def run(mx: Any, case: Case, dtype: str, way: str) -> Any:
 
 
 def row_by_row(mx: Any, case: Case, dtype: str, way: str) -> Any:
-    """What a `vmap` way must give by definition: the results of the rows, stacked; or the exception of one."""
+    """Return the definition of a `vmap` result: the results of the rows, stacked, or the exception of one."""
     axes, _, out_axis = way.split()[1].partition(":")
     values = _values(case, dtype, way)
     places = [{"0": 0, "e": -1, "-": None}[a] for a in axes]

@@ -1,7 +1,7 @@
-"""Comparing cells in processes of their own: real MLX dies of some, and takes its process with it.
+"""Compare cells in worker processes, because real MLX crashes on some of them.
 
-A worker says of each cell that it begins, that mxcompat has answered, then what differs (lines of JSON). One that dies
-does so at the cell begun last; another goes on behind it.
+For each cell a worker prints its start, mxcompat's answer and the differences, as lines of JSON. If it crashes, the
+cell started last is the cause, and another worker continues after it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CELL_LIMIT = 30.0
 
 
 class Cell(NamedTuple):
-    """A case (by its number), a dtype and a way."""
+    """A cell: a case (by its number), a dtype and a way."""
 
     case: int
     dtype: str
@@ -35,12 +35,12 @@ class Cell(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What differs in a cell.
+    """A difference in a cell.
 
     Args:
         expression, dtype, way, family: of the cell.
-        what: what differs, see `comparison.Found`.
-        real, ours: what the two sides gave, in words.
+        what: the kind of difference, see `comparison.Found`.
+        real, ours: the results of the two libraries, as text.
     """
 
     expression: str
@@ -56,7 +56,7 @@ class Finding(NamedTuple):
 
 
 def all_cells(word: str = "") -> list[Cell]:
-    """Every cell, in the order of the tables; those whose expression or family has the word."""
+    """Return every cell, in the order of the tables, or those whose expression or family has the word."""
     from tests.sweep import behaviours, layers, ops
     from tests.sweep.ways import ways_of
 
@@ -75,29 +75,29 @@ _CASES: list[Any] = []
 
 
 def case_of(cell: Cell) -> Any:
-    """The case of a cell of `all_cells`."""
+    """Return the case of a cell of `all_cells`."""
     return _CASES[cell.case]
 
 
 def sweep(cells: list[Cell], processes: int = 2) -> Iterator[Finding]:
-    """Compare these cells in worker processes; what differs, in the order of the cells."""
+    """Compare these cells in worker processes; yield the differences in the order of the cells."""
     found = dict(sweep_blocks(in_blocks(cells), processes))
     for k in sorted(found):
         yield from found[k]
 
 
 def in_blocks(cells: list[Cell]) -> list[list[Cell]]:
-    """The cells in lists of which one worker takes one."""
+    """Return the cells in blocks, each for one worker."""
     return [cells[k : k + _BLOCK] for k in range(0, len(cells), _BLOCK)]
 
 
 def sweep_blocks(
     blocks: list[list[Cell]], processes: int = 2, until: float = inf
 ) -> Iterator[tuple[int, list[Finding]]]:
-    """The number of each block and what differs in it, one after the other as they are done.
+    """Yield the number and the differences of each block, in the order of completion.
 
     Args:
-        until: when to begin no further block, as `time.monotonic` tells it.
+        until: time after which no block is started, on the clock of `time.monotonic`.
     """
 
     def one(k: int) -> tuple[int, list[Finding]] | None:
@@ -123,7 +123,7 @@ def _block(cells: list[Cell]) -> list[Finding]:
 
 
 def _alone(cell: Cell) -> list[Finding]:
-    """The findings of a cell of which a worker died, if it is to blame: the memory may have been spoiled before."""
+    """Return the findings of a cell on which a worker crashed, run alone: earlier cells may have corrupted memory."""
     begun, findings, answered, end = _work([cell])
     if begun:
         return findings
@@ -135,8 +135,8 @@ def _work(cells: list[Cell]) -> tuple[int, list[Finding], bool, str]:
     """Run a worker.
 
     Returns:
-        The number of the cell of which it died (or of cells), what it found, whether mxcompat had answered, and how it
-        ended.
+        The number of the cell on which it crashed (or the number of cells), its findings, whether mxcompat had
+        answered, and its exit.
     """
     command = [sys.executable, "-W", "ignore", "-m", "tests.sweep.worker"]
     root = Path(__file__).parent.parent.parent
@@ -169,12 +169,12 @@ def _main() -> None:
     from tests.sweep.comparison import compared
     from tests.sweep.ways import run
 
-    real.disable_compile()  # it calls a C++ compiler for every program, and what that changes is no behaviour
+    real.disable_compile()  # it calls a C++ compiler for every program, and changes no behaviour
     cells = [Cell(*c) for c in json.load(sys.stdin)]
     all_cells("")
     for k, cell in enumerate(cells):
         _say("begin", k)
-        signal.setitimer(signal.ITIMER_PROF, _CELL_LIMIT)  # some calls take real MLX for ever
+        signal.setitimer(signal.ITIMER_PROF, _CELL_LIMIT)  # some calls of real MLX never return
         case = case_of(cell)
         got = run(ours, case, cell.dtype, cell.way)
         _say("ours", k)
