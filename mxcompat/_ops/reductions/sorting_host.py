@@ -1,6 +1,7 @@
 """What NumPy makes of sorts, searches, partitions and the median, and their derivatives: those of a choice of elements.
 
 NaN comes last, equal elements keep their order, complex numbers are ordered by their real, then their imaginary part.
+One with NaN in either part counts as NaN.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def _ordered(x: Any, axis: int) -> Any:
 def _order(x: Any, axis: int) -> Any:
     """The places of the elements in ascending order."""
     if x.dtype.kind == "c":
+        x = _ordered_parts(x)
         return np.lexsort((x.imag, x.real), axis)
     if x.dtype.kind == "V" or x.dtype == np.float16:
         x = x.astype(np.float32)
@@ -61,6 +63,11 @@ def _order(x: Any, axis: int) -> Any:
     keys.sort(axis)
     keys &= 0xFFFFFFFF
     return keys
+
+
+def _ordered_parts(x: Any) -> Any:
+    """Return complex numbers that NumPy sorts in MLX's order: one with NaN in either part has it in both."""
+    return np.where(x == x, x, x.dtype.type(complex(np.nan, np.nan)))
 
 
 def _places(x: Any, axis: int) -> Any:
@@ -204,6 +211,8 @@ def _median_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
 def _searchsorted(out: Aval, params: tuple, line: Any, values: Any) -> Any:
     dtype = promote(from_numpy(line.dtype), from_numpy(values.dtype))._numpy  # type: ignore[arg-type]
     line, values = (widened(x.astype(dtype, copy=False)) for x in (line, values))
+    if dtype.kind == "c":
+        line, values = _ordered_parts(line), _ordered_parts(values)
     return np.searchsorted(line, values, params[0]).astype(np.uint32)
 
 
