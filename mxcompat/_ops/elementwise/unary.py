@@ -23,6 +23,17 @@ from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import any_number, integer
 from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
+from .complex_by_xla import (
+    abs_by_xla,
+    acos_by_xla,
+    acosh_by_xla,
+    asin_by_xla,
+    asinh_by_xla,
+    atan_by_xla,
+    atanh_by_xla,
+    exp_by_xla,
+    sqrt_by_xla,
+)  # fmt: skip
 from .erf import erf_by_xla, erfinv_by_xla
 from .exponential import cosh_by_xla, expm1_by_xla, sinh_by_xla
 from .logarithm import log2_by_xla, log10_by_xla
@@ -109,7 +120,7 @@ def _abs(x: Any) -> Any:
     if kind in "bu":
         return x
     if kind in "ic":
-        return lax.abs(x)
+        return abs_by_xla(x)
     return _real_abs(x)
 
 
@@ -153,7 +164,9 @@ def _times(factor: float) -> Callable[[Any], Any]:
         if x.dtype.kind != "c":
             return x * jnp.asarray(factor, x.dtype)
         re, im = lax.real(x), lax.imag(x)  # the product with factor + 0j, in which 0 times infinity is NaN
-        return lax.complex(factor * re - 0.0 * im, factor * im + 0.0 * re)
+        scaled = lax.complex(factor * re - 0.0 * im, factor * im + 0.0 * re)
+        lost = (lax.real(scaled) != lax.real(scaled)) & (lax.imag(scaled) != lax.imag(scaled))
+        return jnp.where(lost, lax.complex(*(jnp.where(lax.abs(p) == math.inf, p, math.nan) for p in (re, im))), scaled)
 
     return impl
 
@@ -195,29 +208,29 @@ positive = unary("positive", lambda x: x, same, "Each element as it is.", arrays
 negative = unary("negative", lazy.lax.neg, same, "Each element with the opposite sign.", not_for="b",
                  message="Not supported for bool, use logical_not instead.")  # fmt: skip
 square = unary("square", lambda x: x & x if x.dtype.kind == "b" else x * x, same, "The square of each element.")
-sqrt = unary("sqrt", lazy.lax.sqrt, as_float, "The square root of each element.", sample=_POSITIVE)
+sqrt = unary("sqrt", sqrt_by_xla, as_float, "The square root of each element.", sample=_POSITIVE)
 rsqrt = unary("rsqrt", lazy.lax.rsqrt, as_float, "One over the square root of each element.", sample=_POSITIVE)
 reciprocal = unary("reciprocal", lambda x: quotient(jnp.ones((), x.dtype), x), as_float, "One over each element.",
                    sample=_POSITIVE)  # fmt: skip
-exp = unary("exp", lazy.lax.exp, as_float, "The exponential of each element.")
+exp = unary("exp", exp_by_xla, as_float, "The exponential of each element.")
 expm1 = unary("expm1", expm1_by_xla, as_float, "exp(x) - 1 of each element, precise near 0.", not_for="c")
 erf = unary("erf", erf_by_xla, as_float, "The error function of each element.", not_for="c")
 erfinv = unary("erfinv", erfinv_by_xla, as_float, "The inverse of `erf`, of each element.", not_for="c", sample=_UNIT)
 sin = unary("sin", lazy.lax.sin, as_float, "The sine of each element.")
 cos = unary("cos", lazy.lax.cos, as_float, "The cosine of each element.")
 tan = unary("tan", lazy.lax.tan, as_float, "The tangent of each element.", sample=Sample(-1.2, 1.2))
-arcsin = unary("arcsin", _near_edges(lazy.lax.asin, lambda one, square: lax.rsqrt(one - square)), as_float,
+arcsin = unary("arcsin", _near_edges(asin_by_xla, lambda one, square: lax.rsqrt(one - square)), as_float,
                "The inverse sine of each element.", sample=_UNIT)  # fmt: skip
-arccos = unary("arccos", _near_edges(lazy.lax.acos, lambda one, square: -lax.rsqrt(one - square)), as_float,
+arccos = unary("arccos", _near_edges(acos_by_xla, lambda one, square: -lax.rsqrt(one - square)), as_float,
                "The inverse cosine of each element.", sample=_UNIT)  # fmt: skip
-arctan = unary("arctan", lazy.lax.atan, as_float, "The inverse tangent of each element.", sample=Sample(-0.9, 0.9))
+arctan = unary("arctan", atan_by_xla, as_float, "The inverse tangent of each element.", sample=Sample(-0.9, 0.9))
 sinh = unary("sinh", sinh_by_xla, as_float, "The hyperbolic sine of each element.")
 cosh = unary("cosh", cosh_by_xla, as_float, "The hyperbolic cosine of each element.")
 tanh = unary("tanh", lazy.lax.tanh, as_float, "The hyperbolic tangent of each element.")
-arcsinh = unary("arcsinh", lazy.lax.asinh, as_float, "The inverse hyperbolic sine of each element.")
-arccosh = unary("arccosh", _near_edges(lazy.lax.acosh, lambda one, square: lax.rsqrt(square - one)), as_float,
+arcsinh = unary("arcsinh", asinh_by_xla, as_float, "The inverse hyperbolic sine of each element.")
+arccosh = unary("arccosh", _near_edges(acosh_by_xla, lambda one, square: lax.rsqrt(square - one)), as_float,
                 "The inverse hyperbolic cosine of each element.", sample=Sample(1.1, 4.0))  # fmt: skip
-arctanh = unary("arctanh", _near_edges(_odd(lazy.lax.atanh), lambda one, square: quotient(one, one - square)), as_float,
+arctanh = unary("arctanh", _near_edges(_odd(atanh_by_xla), lambda one, square: quotient(one, one - square)), as_float,
                 "The inverse hyperbolic tangent of each element.", sample=_UNIT)  # fmt: skip
 degrees = unary("degrees", _times(180 / math.pi), as_float, "Each element, from radians to degrees.",
                 in_float32=False)  # fmt: skip

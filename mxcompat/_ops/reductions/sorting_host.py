@@ -167,6 +167,16 @@ _derivatives("partition", _partition_of)
 _derivatives("topk", _topk_order)
 
 
+def _halved(x: Any) -> Any:
+    """Return x / 2, each part of a complex number for itself: the product of an infinite one would be NaN."""
+    if x.dtype.kind != "c":
+        return x * np.float32(0.5)
+    half = np.asarray(x).copy()
+    half.real *= 0.5
+    half.imag *= 0.5
+    return half
+
+
 @HOST.of(TABLE["median"])
 def _median(out: Aval, params: tuple, x: Any) -> Any:
     rows = as_rows(inexact(x), params[0])
@@ -174,7 +184,7 @@ def _median(out: Aval, params: tuple, x: Any) -> Any:
     n = rows.shape[-1]
     middle = line[..., n // 2]
     if not n % 2:
-        middle = (line[..., n // 2 - 1] + middle) * np.float32(0.5)
+        middle = _halved(line[..., n // 2 - 1] + middle)
     nan = np.logical_or.reduce(rows != rows, -1)
     return narrowed(np.where(nan, middle.dtype.type(np.nan), middle), out).reshape(out.shape)
 
