@@ -183,6 +183,21 @@ def test_complex_powers_and_fp8() -> None:
 
 
 @pytest.mark.parametrize("tier", [nullcontext, host_disabled])
+def test_strides_of_what_is_broadcast(tier) -> None:
+    rows = np.broadcast_to(np.float32([1, 2, 3]), (4, 3))
+    made = (
+        lambda mx: mx.broadcast_to(mx.array(rows[0]), (4, 3)),
+        lambda mx: mx.array(rows),
+        lambda mx: mx.array(memoryview(rows)),
+    )
+    seen = (lambda x: memoryview(x).strides, lambda x: np.asarray(x).strides, lambda x: np.from_dlpack(x).strides)
+    with tier():
+        for make in made:
+            for see in seen:
+                assert [see(make(mx)) for mx in (real, ours)] == [(0, 4), (12, 4)]
+
+
+@pytest.mark.parametrize("tier", [nullcontext, host_disabled])
 def test_complex_numbers_with_nan(tier) -> None:
     with tier():
         five, nan, three = 5, complex(1, NAN), 3
