@@ -183,6 +183,39 @@ def test_complex_powers_and_fp8() -> None:
 
 
 @pytest.mark.parametrize("tier", [nullcontext, host_disabled])
+def test_strides_of_what_is_broadcast(tier) -> None:
+    rows = np.broadcast_to(np.float32([1, 2, 3]), (4, 3))
+    made = (
+        lambda mx: mx.broadcast_to(mx.array(rows[0]), (4, 3)),
+        lambda mx: mx.array(rows),
+        lambda mx: mx.array(memoryview(rows)),
+    )
+    seen = (lambda x: memoryview(x).strides, lambda x: np.asarray(x).strides, lambda x: np.from_dlpack(x).strides)
+    with tier():
+        for make in made:
+            for see in seen:
+                assert [see(make(mx)) for mx in (real, ours)] == [(0, 4), (12, 4)]
+
+
+@pytest.mark.parametrize("tier", [nullcontext, host_disabled])
+def test_complex_numbers_with_nan(tier) -> None:
+    with tier():
+        five, nan, three = 5, complex(1, NAN), 3
+        for name, theirs in (("max", 3), ("argmax", 2)):
+            want, got = both(lambda mx, name=name: getattr(mx, name)(mx.array([five, nan, three])))
+            assert want == theirs
+            assert np.isnan(got) if name == "max" else got == 1
+        want, got = both(lambda mx: mx.cummax(mx.array([five, nan, three])))
+        assert not np.isnan(want).any()
+        np.testing.assert_array_equal(np.isnan(got), [False, True, True])
+        want, got = both(lambda mx: mx.cummin(mx.array([five, complex(NAN, 1), three])))
+        assert want == [5, 5, 3]
+        np.testing.assert_array_equal(np.isnan(got), [False, True, True])
+        far = complex(INF, 1)
+        assert both(lambda mx: mx.isclose(mx.array(five), mx.array(far))) == (True, False)
+
+
+@pytest.mark.parametrize("tier", [nullcontext, host_disabled])
 def test_ends_of_exp(tier) -> None:
     with tier():
         want, got = both(lambda mx: mx.exp(mx.array([87.99, 88.3, 88.72, 88.73])))

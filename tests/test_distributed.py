@@ -48,6 +48,14 @@ def test_collectives_under_transforms(name):
         lambda mx: mx.distributed.init(backend="foo"),
         lambda mx: mx.distributed.init(strict=True),
         lambda mx: mx.distributed.init(True, "mpi"),
+        *[
+            lambda mx, backend=backend, given=given: mx.distributed.init(
+                backend=backend, all_gather_factory=given
+            ).size()
+            for backend in ("any", "mpi", "ring", "jaccl", "foo")
+            for given in (None, 5, "x", lambda rank, size: None)
+        ],
+        lambda mx: mx.distributed.init(True, "jaccl", all_gather_factory=lambda rank, size: None),
         lambda mx: mx.distributed.init(True, "nccl"),
         lambda mx: mx.distributed.is_available(),
         lambda mx: [mx.distributed.is_available(name) for name in ("any", "ring", "mpi", "nccl", "jaccl")],

@@ -17,7 +17,7 @@ from mkdocs.structure.files import File  # noqa: E402
 from docs._build.names import PAGES, Page, described, short, thing  # noqa: E402
 from mxcompat._version import MLX_VERSION, __version__  # noqa: E402
 
-__all__ = ["existing", "on_config", "on_files", "on_post_page"]
+__all__ = ["existing", "on_config", "on_files", "on_post_page", "without_foreign_scripts"]
 
 
 def on_config(config: Any) -> Any:
@@ -36,11 +36,20 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Point the links of notebooks to pages. In the files they point to files, so that they also work in the
-    repository."""
+    """Leave out scripts that may load from elsewhere. Have the links of notebooks lead to pages: they name files, so that
+    they lead somewhere in the repository, too."""
     if page.file.src_uri.endswith(".ipynb"):
         output = re.sub(r'(href="(?!https?:)[^"#]+)\.(?:md|ipynb)(?=["#])(?!" title="Download)', r"\1.html", output)
-    return output
+    return without_foreign_scripts(output)
+
+
+def without_foreign_scripts(output: str) -> str:
+    """Return a page without the scripts that name an address: mkdocs-jupyter's, for formulas and diagrams.
+
+    No notebook has either. Each version of mkdocs-jupyter puts in others: 0.26 Mermaid in the pages of notebooks, 0.27
+    MathJax in every page.
+    """
+    return re.sub(r"<script\b.*?</script>", lambda m: "" if "https://" in m[0] else m[0], output, flags=re.DOTALL)
 
 
 def existing(nav: list[Any], folder: Path) -> list[Any]:

@@ -17,8 +17,8 @@ from mxcompat._jax import jax
 from .registry import unpromised
 
 __all__ = [
-    "address_from_first", "clear_traces", "client_listening_at", "device_put", "gloo_address", "is_for_one_device", "put",
-    "recoverability", "setting_names", "trace_count",
+    "address_from_first", "clear_traces", "client_listening_at", "device_put", "gloo_address", "is_for_one_device",
+    "put", "recoverability", "setting_names", "trace_count",
 ]  # fmt: skip
 
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 
 import mxcompat.core as mx
-from mxcompat.nn._reduction import Reduction, reduces  # noqa: F401  programs find it here, and what reduces
-from mxcompat.nn._reduction import reduce as _reduce  # noqa: F401
+from mxcompat.nn._reduction import Reduction, reduces
+from mxcompat.nn._reduction import reduce as _reduce  # noqa: F401  programs find it here
 
 __all__ = [
+    "Reduction",
     "binary_cross_entropy",
     "cosine_similarity_loss",
     "cross_entropy",

@@ -78,9 +78,13 @@ def _matrix(kind: str, x: np.ndarray) -> np.ndarray:
 
 SPECIAL = {
     "f": (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 60000.0, -2.5, 3.5, 1e-5),
-    "c": (0j, complex(np.nan, 0), complex(np.inf, 1), complex(1, -np.inf), 1 + 0j, -1 + 0j, 1j, -1j, 2 - 3j, 300j),
-}
-"""Special values: edge cases of floats, and the limits of integer types."""
+    "c": (
+        0j, 1 + 0j, -1 + 0j, 1j, -1j, 2 - 3j, 300j, complex(np.nan, 0), complex(np.nan, 1), complex(1, np.nan),
+        complex(np.nan, np.nan), complex(np.inf, 1), complex(1, -np.inf), complex(np.inf, -np.inf),
+        complex(-np.inf, np.nan),
+    ),
+}  # fmt: skip
+"""Values at which something happens. Those of integers are the ends of the type."""
 
 
 def special(dtype: str) -> np.ndarray:

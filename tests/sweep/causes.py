@@ -118,9 +118,9 @@ CAUSES: tuple[Cause, ...] = (
         whats=("value",),
     ),
     Cause(
-        "Complex functions at infinity and NaN: which part of the result is NaN differs, in MLX by the size of the "
-        "array.",
-        dtypes=("complex64",),
+        "Complex products of infinities are those of the formula, which may be NaN; MLX finds an infinity there.",
+        r"multiply\(",
+        ("complex64",),
         ways=("special",),
         whats=("value",),
     ),

@@ -78,19 +78,27 @@ def init(
     Args:
         strict: raise an error instead of returning a group of one.
         backend: "any", "mpi", "nccl", "jaccl" or "ring".
-        all_gather_factory: accepted, and ignored.
+        all_gather_factory: a function, with the backend "jaccl" alone. It is not called: JAX's processes find each
+            other without it.
 
     Raises:
-        RuntimeError: if `strict` and this process was not started as one of several. Also if the others do not join
-            within the time limit (`MXCOMPAT_DISTRIBUTED_TIMEOUT`, 100 seconds by default).
-        ValueError: for any other backend.
+        RuntimeError: if `strict` and this process was not started as one of several; and if others do not come within
+            the limit (`MXCOMPAT_DISTRIBUTED_TIMEOUT`, 100 seconds by default).
+        TypeError: if `all_gather_factory` is not callable.
+        ValueError: for another backend, and for an `all_gather_factory` with another one than "jaccl".
 
     Example:
         >>> mx.distributed.init().size()
         1
     """
     flag(strict, "init", "strict")
-    if require_text(backend, "init", "backend") not in _STRICT:
+    require_text(backend, "init", "backend")
+    if all_gather_factory is not None:
+        if not callable(all_gather_factory):
+            raise expected("init", "a callable or None", all_gather_factory)
+        if backend != "jaccl":
+            raise ValueError("all_gather_factory is only supported with backend='jaccl'.")
+    if backend not in _STRICT:
         raise ValueError(
             "[distributed] The only valid values for backend are 'any', 'mpi', 'nccl', 'jaccl' and 'ring' but "
             f"'{backend}' was provided."

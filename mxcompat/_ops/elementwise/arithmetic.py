@@ -6,6 +6,7 @@ second gets the gradient.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from mxcompat._jax import jax, jnp, lax, lazy
 from ..arguments import require_array
 from ..define import TABLE, Sample, as_floats, binary, broadcast, halves_in_float32, op
 from .by_bits import by_bits
+from .complex_by_xla import exp_by_xla
 from .quotient import quotient
 
 __all__ = [
@@ -184,7 +186,9 @@ def _integer_power(x: Any, y: Any) -> Any:
 def _logaddexp(x: Any, y: Any) -> Any:
     larger = _maximum(x, y)
     if x.dtype.kind == "c":
-        return larger + lax.log1p(lax.exp(_minimum(x, y) - larger))
+        smaller = _minimum(x, y)
+        alone = (smaller == -math.inf) | (larger == math.inf)
+        return jnp.where(alone, larger, larger + lax.log1p(exp_by_xla(smaller - larger)))
     gap = lax.abs(jnp.where(jnp.isfinite(larger), x - y, jnp.zeros((), x.dtype)))
     return jnp.where(jnp.isfinite(larger), larger + lax.log1p(lax.exp(-gap)), larger)
 
@@ -194,7 +198,7 @@ def _logaddexp_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple
     x, y = primals
     out = _logaddexp(x, y)
     if x.dtype.kind == "c":
-        weights = lax.exp(x - out), lax.exp(y - out)
+        weights = exp_by_xla(x - out), exp_by_xla(y - out)
     else:
         weights = lax.logistic(x - y), lax.logistic(y - x)
     return out, weights[0] * tangents[0] + weights[1] * tangents[1]

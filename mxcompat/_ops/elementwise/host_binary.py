@@ -6,6 +6,7 @@ or a few.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -180,7 +181,7 @@ def _logaddexp(x: Any, y: Any) -> Any:
     first = larger(x, y) | (x != x)
     high = np.where(first, x, y)
     low = np.where(larger(y, x) | (x != x), x, y)
-    return high + np.log1p(np.exp(low - high))
+    return np.where((low == -math.inf) | (high == math.inf), high, high + np.log1p(np.exp(low - high)))
 
 
 def _shift(function: Ufunc) -> Ufunc:

@@ -89,8 +89,10 @@ def _log1p(x: Any) -> Any:
     if x.dtype.kind != "c":
         return np.log1p(x)
     wide = x.astype(np.complex128)
-    tiny = np.abs(wide) < 1e-5  # 1 + z would lose z to rounding
-    return np.where(tiny, wide - 0.5 * wide * wide, np.log(1 + wide)).astype(x.dtype)
+    tiny = np.abs(wide) < 1e-5  # 1 + z would round z away
+    more = np.array(wide)
+    more.real += 1  # a complex 1 would lose the sign of an imaginary -0
+    return np.where(tiny, wide - 0.5 * wide * wide, np.log(more)).astype(x.dtype)
 
 
 def _reciprocal(x: Any) -> Any:
@@ -117,6 +119,10 @@ def _times(factor: float) -> Callable[..., Any]:
             out = np.empty(x.shape, dtype)
             out.real = np.float32(factor) * x.real - np.float32(0) * x.imag
             out.imag = np.float32(factor) * x.imag + np.float32(0) * x.real
+            lost = np.isnan(out.real) & np.isnan(out.imag)
+            if lost.any():
+                for part, of in ((out.real, x.real), (out.imag, x.imag)):
+                    part[lost] = np.where(np.isinf(of), of, np.float32(np.nan))[lost]
             return out
         return (x if x.dtype == dtype else x.astype(dtype)) * dtype.type(factor)
 

@@ -23,6 +23,17 @@ from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import any_number, integer
 from ..define import SAMPLES, Sample, as_bool, as_float, op, same, unary
+from .complex_by_xla import (
+    abs_by_xla,
+    acos_by_xla,
+    acosh_by_xla,
+    asin_by_xla,
+    asinh_by_xla,
+    atan_by_xla,
+    atanh_by_xla,
+    exp_by_xla,
+    sqrt_by_xla,
+)  # fmt: skip
 from .erf import erf_by_xla, erfinv_by_xla
 from .exponential import cosh_by_xla, expm1_by_xla, sinh_by_xla
 from .logarithm import log2_by_xla, log10_by_xla
@@ -109,7 +120,7 @@ def _abs(x: Any) -> Any:
     if kind in "bu":
         return x
     if kind in "ic":
-        return lax.abs(x)
+        return abs_by_xla(x)
     return _real_abs(x)
 
 
@@ -152,8 +163,10 @@ def _times(factor: float) -> Callable[[Any], Any]:
     def impl(x: Any) -> Any:
         if x.dtype.kind != "c":
             return x * jnp.asarray(factor, x.dtype)
-        re, im = lax.real(x), lax.imag(x)  # like the product with factor + 0j, in which 0 times infinity is NaN
-        return lax.complex(factor * re - 0.0 * im, factor * im + 0.0 * re)
+        re, im = lax.real(x), lax.imag(x)  # the product with factor + 0j, in which 0 times infinity is NaN
+        scaled = lax.complex(factor * re - 0.0 * im, factor * im + 0.0 * re)
+        lost = (lax.real(scaled) != lax.real(scaled)) & (lax.imag(scaled) != lax.imag(scaled))
+        return jnp.where(lost, lax.complex(*(jnp.where(lax.abs(p) == math.inf, p, math.nan) for p in (re, im))), scaled)
 
     return impl
 
@@ -200,11 +213,11 @@ positive = unary("positive", lambda x: x, same, "Return each element as it is.",
 negative = unary("negative", lazy.lax.neg, same, "Return each element with the opposite sign.", not_for="b",
                  message="Not supported for bool, use logical_not instead.")  # fmt: skip
 square = unary("square", lambda x: x & x if x.dtype.kind == "b" else x * x, same, "Return the square of each element.")
-sqrt = unary("sqrt", lazy.lax.sqrt, as_float, "Return the square root of each element.", sample=_POSITIVE)
+sqrt = unary("sqrt", sqrt_by_xla, as_float, "Return the square root of each element.", sample=_POSITIVE)
 rsqrt = unary("rsqrt", lazy.lax.rsqrt, as_float, "Return one over the square root of each element.", sample=_POSITIVE)
 reciprocal = unary("reciprocal", lambda x: quotient(jnp.ones((), x.dtype), x), as_float,
                    "Return one over each element.", sample=_POSITIVE)  # fmt: skip
-exp = unary("exp", lazy.lax.exp, as_float, "Return the exponential of each element.")
+exp = unary("exp", exp_by_xla, as_float, "Return the exponential of each element.")
 expm1 = unary("expm1", expm1_by_xla, as_float, "Return exp(x) - 1 of each element, precise near 0.", not_for="c")
 erf = unary("erf", erf_by_xla, as_float, "Return the error function of each element.", not_for="c")
 erfinv = unary(
@@ -213,20 +226,20 @@ erfinv = unary(
 sin = unary("sin", lazy.lax.sin, as_float, "Return the sine of each element.")
 cos = unary("cos", lazy.lax.cos, as_float, "Return the cosine of each element.")
 tan = unary("tan", lazy.lax.tan, as_float, "Return the tangent of each element.", sample=Sample(-1.2, 1.2))
-arcsin = unary("arcsin", _near_edges(lazy.lax.asin, lambda one, square: lax.rsqrt(one - square)), as_float,
+arcsin = unary("arcsin", _near_edges(asin_by_xla, lambda one, square: lax.rsqrt(one - square)), as_float,
                "Return the inverse sine of each element.", sample=_UNIT)  # fmt: skip
-arccos = unary("arccos", _near_edges(lazy.lax.acos, lambda one, square: -lax.rsqrt(one - square)), as_float,
+arccos = unary("arccos", _near_edges(acos_by_xla, lambda one, square: -lax.rsqrt(one - square)), as_float,
                "Return the inverse cosine of each element.", sample=_UNIT)  # fmt: skip
 arctan = unary(
-    "arctan", lazy.lax.atan, as_float, "Return the inverse tangent of each element.", sample=Sample(-0.9, 0.9)
+    "arctan", atan_by_xla, as_float, "Return the inverse tangent of each element.", sample=Sample(-0.9, 0.9)
 )
 sinh = unary("sinh", sinh_by_xla, as_float, "Return the hyperbolic sine of each element.")
 cosh = unary("cosh", cosh_by_xla, as_float, "Return the hyperbolic cosine of each element.")
 tanh = unary("tanh", lazy.lax.tanh, as_float, "Return the hyperbolic tangent of each element.")
-arcsinh = unary("arcsinh", lazy.lax.asinh, as_float, "Return the inverse hyperbolic sine of each element.")
-arccosh = unary("arccosh", _near_edges(lazy.lax.acosh, lambda one, square: lax.rsqrt(square - one)), as_float,
+arcsinh = unary("arcsinh", asinh_by_xla, as_float, "Return the inverse hyperbolic sine of each element.")
+arccosh = unary("arccosh", _near_edges(acosh_by_xla, lambda one, square: lax.rsqrt(square - one)), as_float,
                 "Return the inverse hyperbolic cosine of each element.", sample=Sample(1.1, 4.0))  # fmt: skip
-arctanh = unary("arctanh", _near_edges(_odd(lazy.lax.atanh), lambda one, square: quotient(one, one - square)), as_float,
+arctanh = unary("arctanh", _near_edges(_odd(atanh_by_xla), lambda one, square: quotient(one, one - square)), as_float,
                 "Return the inverse hyperbolic tangent of each element.", sample=_UNIT)  # fmt: skip
 degrees = unary("degrees", _times(180 / math.pi), as_float, "Return each element, from radians to degrees.",
                 in_float32=False)  # fmt: skip

@@ -112,11 +112,12 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
 
 
 def _extreme_of_complex(x: Any, axes: tuple[int, ...], worst: float) -> tuple[Any, Any]:
-    """Return the largest complex number (the smallest if `worst` is inf) and its place in the order of `axes`, which
-    stay.
-
-    Both come from one pass, since XLA may compute x twice and round differently.
-    """
+    """The largest complex number (the smallest if `worst` is inf) and its place in the order of `axes`, which stay. In
+    one pass: XLA may compute x twice and round differently."""
+    if size_of(x, axes) == 1:
+        return x, jnp.zeros(
+            tuple(1 if k in axes else n for k, n in enumerate(x.shape)), jnp.int32
+        )  # of one element, MLX keeps the part that is no NaN
 
     def better(a: Any, b: Any) -> Any:
         (re, im, place), (other, imaginary, behind) = a, b
@@ -176,6 +177,7 @@ def _arg_extreme(
     find: Callable[..., Any], reduce: Callable[..., Any], beyond: Callable[[Any, Any], Any]
 ) -> Callable[..., Any]:
     better = _after(beyond)
+    worst = -math.inf if beyond is operator.gt else math.inf
 
     def impl(x: Any, axis: int | None, keepdims: bool) -> Any:
         x = jnp.asarray(x)
@@ -183,17 +185,15 @@ def _arg_extreme(
         if axis is None:
             x = x.reshape(-1)
         k = axis or 0
-        if x.dtype.kind == "c":
-            re, im = lax.real(x), lax.imag(x)
-            best = re == reduce(re, axis=k, keepdims=True)
-            im = jnp.where(best, im, -reduce(jnp.asarray([-math.inf, math.inf], im.dtype)))
-            x = jnp.where(x != x, jnp.asarray(math.nan, im.dtype), im)
         x = lax.stop_gradient(x)
         search = partial(_searched, find, reduce)
-        if is_long(x.size, policy.LONG_SUM):
-            out = found_in_blocks(search, better, x, k).astype(jnp.uint32)
+        if x.dtype.kind == "c":
+            out = lax.squeeze(_extreme_of_complex(x, (k,), worst)[1], (k,))
+        elif is_long(x.size, policy.LONG_SUM):
+            out = found_in_blocks(search, better, x, k)
         else:
-            out = search(x, k).astype(jnp.uint32)
+            out = search(x, k)
+        out = out.astype(jnp.uint32)
         if not keepdims:
             return out
         return out.reshape(tuple([1 if axis is None or j == axis else n for j, n in enumerate(shape)]))

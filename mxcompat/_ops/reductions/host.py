@@ -108,8 +108,8 @@ def _mean(out: Aval, params: tuple, x: Any) -> Any:
 def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         axes, keepdims = params
-        if not axes:
-            return x
+        if x.size == out.size:
+            return x.reshape(out.shape)
         if _half(out):
             return _widely(ufunc, out, x, axes).astype(out.dtype._numpy)
         found = reduced(ufunc, x, axes, keepdims)

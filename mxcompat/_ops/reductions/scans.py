@@ -58,7 +58,7 @@ def _record(
         scan: the function `scan(x, axis, reverse)`.
         identity: the function that returns the neutral element for a dtype; -inf or inf where JAX accepts that.
         result: the dtype of the result.
-        for_complex: the step for complex numbers, if `scan` does not support them.
+        for_complex: the function for complex numbers, if `scan` does not take these.
     """
 
     def lower(x: Any, axis: int | None, reverse: bool, inclusive: bool) -> Any:
@@ -70,10 +70,8 @@ def _record(
             x, axis = x.reshape(-1), 0
         if x.shape[axis] == 0:
             return x.astype(want._numpy)
-        if x.dtype.kind == "c" and for_complex is not None:
-            out = lax.associative_scan(for_complex, x, reverse=reverse, axis=axis)
-        else:
-            out = scan(wide(x), axis=axis, reverse=reverse).astype(x.dtype)
+        of_this = for_complex if x.dtype.kind == "c" and for_complex is not None else scan
+        out = of_this(wide(x), axis=axis, reverse=reverse).astype(x.dtype)
         if not inclusive:
             edge = lax.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), jnp.asarray(identity(x.dtype), x.dtype))
             n = x.shape[axis]
@@ -88,8 +86,19 @@ def _record(
 
 
 def _complex_larger(x: Any, y: Any) -> Any:
+    """True if x is larger than y in MLX's order of complex numbers."""
     rx, ry = lax.real(x), lax.real(y)
-    return (rx > ry) | ((rx == ry) & (lax.imag(x) > lax.imag(y))) | (x != x)
+    return (rx > ry) | ((rx == ry) & (lax.imag(x) > lax.imag(y)))
+
+
+def _kept_nan(x: Any, y: Any, better: Any) -> Any:
+    """Return x where it is better than y or NaN, unless y alone is NaN."""
+    return jnp.where((x != x) | (better & (y == y)), x, y)
+
+
+def _in_pairs(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the scan that combines elements by this associative step."""
+    return lambda x, axis, reverse: lax.associative_scan(step, x, reverse=reverse, axis=axis)
 
 
 def _by_size(scan: Callable[..., Any], pairwise: Callable[..., Any], *, costly: bool = False) -> Callable[..., Any]:
@@ -135,7 +144,7 @@ def _linear(scan: Callable[..., Any], plain: Callable[..., Any], pairwise: Calla
 
 
 def _running(scan: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `lax.cummax` or `lax.cummin` with MLX's derivative, which goes to the latest of equal elements."""
+    """A running maximum or minimum, with the derivative going to the latest of equal elements, as in MLX."""
 
     @functools.partial(lazy.custom_jvp, nondiff_argnums=(1, 2))
     def function(x: Any, axis: int, reverse: bool) -> Any:
@@ -164,15 +173,15 @@ _CUMSUM = _record(
 _CUMPROD = _record("cumprod", _by_size(lazy.lax.cumprod, lazy.lax.mul, costly=True), lambda dtype: 1)
 _CUMMAX = _record(
     "cummax", _running(_by_size(lazy.lax.cummax, lazy.lax.max)), _lowest,
-    for_complex=lambda x, y: jnp.where(_complex_larger(x, y), x, y),
+    for_complex=_running(_in_pairs(lambda x, y: _kept_nan(x, y, _complex_larger(x, y)))),
 )  # fmt: skip
 _CUMMIN = _record(
     "cummin", _running(_by_size(lazy.lax.cummin, lazy.lax.min)), _highest,
-    for_complex=lambda x, y: jnp.where(_complex_larger(y, x), x, y),
+    for_complex=_running(_in_pairs(lambda x, y: _kept_nan(x, y, _complex_larger(y, x)))),
 )  # fmt: skip
 _LOGCUMSUMEXP = _record(
     "logcumsumexp", _by_size(lazy.lax.cumlogsumexp, lazy.numpy.logaddexp, costly=True), lambda dtype: -math.inf,
-    as_float, lazy.numpy.logaddexp,
+    as_float, _in_pairs(lazy.numpy.logaddexp),
 )  # fmt: skip
 
 

@@ -48,13 +48,12 @@ def _limit(dtype: np.dtype, value: float) -> Any:
     return value > 0 if dtype.kind == "b" else complex(value, value) if dtype.kind == "c" else value
 
 
-def _scan(ufunc: np.ufunc, identity: Callable[[np.dtype], Any], for_complex: np.ufunc | None = None) -> Any:
-    """Return the host rule of a scan by this ufunc, or by another one for complex numbers."""
+def _scan(step: np.ufunc, identity: Callable[[np.dtype], Any]) -> Any:
+    """Return the rule of a scan by this ufunc."""
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         axis, reverse, inclusive = params
         dtype = np.dtype(np.float32) if out.dtype._kind == "f" and out.dtype.size == 2 else out.dtype._numpy
-        step = ufunc if out.dtype._kind != "c" or for_complex is None else for_complex
         if step is np.logaddexp and out.dtype._kind == "c":
             return None
         if native is not None and step in _IN_C and x.size >= FEW_ROWS:
@@ -109,7 +108,7 @@ def _by_columns(step: np.ufunc, source: Any, target: Any) -> None:
 HOST[TABLE["cumsum"]] = _scan(np.add, lambda dtype: 0)
 HOST[TABLE["cumprod"]] = _scan(np.multiply, lambda dtype: 1)
 HOST[TABLE["cummax"]] = _scan(np.maximum, _lowest)
-HOST[TABLE["cummin"]] = _scan(np.minimum, _highest, np.fmin)
+HOST[TABLE["cummin"]] = _scan(np.minimum, _highest)
 HOST[TABLE["logcumsumexp"]] = _scan(np.logaddexp, lambda dtype: -np.inf)
 
 

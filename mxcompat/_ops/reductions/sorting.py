@@ -1,6 +1,6 @@
-"""Sorting and searching. Sorts are stable, and NaN comes last.
+"""Sorting and searching. NaN sorts last, complex numbers by their real, then their imaginary part; sorts are stable.
 
-Complex numbers are ordered by their real part, then by their imaginary part.
+A complex number with NaN in either part counts as NaN.
 """
 
 from __future__ import annotations
@@ -68,6 +68,11 @@ def _turned(bits: Any) -> Any:
     return jnp.where(bits < 0, bits ^ jnp.iinfo(bits.dtype).max, bits)
 
 
+def _ordered_parts(x: Any) -> Any:
+    """Return complex numbers that XLA sorts in MLX's order: one with NaN in either part has it in both."""
+    return jnp.where(x != x, jnp.asarray(complex(math.nan, math.nan), x.dtype), x)
+
+
 _INTEGERS = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
@@ -76,6 +81,8 @@ def sorted_values(x: Any, axis: int | None) -> Any:
     x, k = flat(x, axis)
     if x.dtype.kind == "b":
         return lax.sort(x.astype(jnp.uint8), dimension=k) != 0
+    if x.dtype.kind == "c":
+        return lax.sort((_ordered_parts(lax.stop_gradient(x)), x), dimension=k, num_keys=1)[1]
     return _sorted_by_keys(x, k) if is_float(x) and on_cpu() else lax.sort(x, dimension=k)
 
 
@@ -104,6 +111,8 @@ def argsorted(x: Any, axis: int | None) -> Any:
         low = 1 << 31 if keys.dtype == jnp.uint32 else 0  # then the key has 32 bits including its sign
         both = lax.sort(((keys.astype(jnp.int64) - low) << 32) + places, dimension=k, is_stable=False)
         return both.astype(jnp.uint32)
+    if keys.dtype.kind == "c":
+        keys = _ordered_parts(keys)
     places = lax.broadcasted_iota(jnp.uint32, x.shape, k)
     return lax.sort((keys, places), dimension=k, num_keys=1)[1]
 
@@ -176,6 +185,8 @@ def argsort(a: array, /, axis: int | None = -1, *, stream: Any = None) -> array:
 def _searchsorted(ordered: Any, values: Any, side: str) -> Any:
     dtype = promote(from_numpy(ordered.dtype), from_numpy(values.dtype))._numpy  # type: ignore[arg-type]
     ordered, values = (jnp.asarray(x, jnp.uint8 if dtype.kind == "b" else dtype) for x in (ordered, values))
+    if dtype.kind == "c":
+        ordered, values = _ordered_parts(ordered), _ordered_parts(values)
     return jnp.searchsorted(ordered, values, side=side).astype(jnp.uint32)
 
 

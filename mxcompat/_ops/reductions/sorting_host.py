@@ -1,7 +1,7 @@
 """Host rules of sorts, searches, partitions and the median, and their derivatives.
 
-A derivative moves the tangents or cotangents of the chosen elements. NaN comes last, and equal elements keep their
-order. Complex numbers are ordered by their real part, then by their imaginary part.
+NaN comes last, equal elements keep their order, complex numbers are ordered by their real, then their imaginary part.
+One with NaN in either part counts as NaN.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def _ordered(x: Any, axis: int) -> Any:
 def _order(x: Any, axis: int) -> Any:
     """Return the places of the elements in ascending order."""
     if x.dtype.kind == "c":
+        x = _ordered_parts(x)
         return np.lexsort((x.imag, x.real), axis)
     if x.dtype.kind == "V" or x.dtype == np.float16:
         x = x.astype(np.float32)
@@ -62,6 +63,11 @@ def _order(x: Any, axis: int) -> Any:
     keys.sort(axis)
     keys &= 0xFFFFFFFF
     return keys
+
+
+def _ordered_parts(x: Any) -> Any:
+    """Return complex numbers that NumPy sorts in MLX's order: one with NaN in either part has it in both."""
+    return np.where(x == x, x, x.dtype.type(complex(np.nan, np.nan)))
 
 
 def _places(x: Any, axis: int) -> Any:
@@ -164,6 +170,16 @@ _derivatives("partition", _partition_of)
 _derivatives("topk", _topk_order)
 
 
+def _halved(x: Any) -> Any:
+    """Return x / 2, each part of a complex number for itself: the product of an infinite one would be NaN."""
+    if x.dtype.kind != "c":
+        return x * np.float32(0.5)
+    half = np.asarray(x).copy()
+    half.real *= 0.5
+    half.imag *= 0.5
+    return half
+
+
 @HOST.of(TABLE["median"])
 def _median(out: Aval, params: tuple, x: Any) -> Any:
     rows = as_rows(inexact(x), params[0])
@@ -171,7 +187,7 @@ def _median(out: Aval, params: tuple, x: Any) -> Any:
     n = rows.shape[-1]
     middle = line[..., n // 2]
     if not n % 2:
-        middle = (line[..., n // 2 - 1] + middle) * np.float32(0.5)
+        middle = _halved(line[..., n // 2 - 1] + middle)
     nan = np.logical_or.reduce(rows != rows, -1)
     return narrowed(np.where(nan, middle.dtype.type(np.nan), middle), out).reshape(out.shape)
 
@@ -208,6 +224,8 @@ def _median_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
 def _searchsorted(out: Aval, params: tuple, line: Any, values: Any) -> Any:
     dtype = promote(from_numpy(line.dtype), from_numpy(values.dtype))._numpy  # type: ignore[arg-type]
     line, values = (widened(x.astype(dtype, copy=False)) for x in (line, values))
+    if dtype.kind == "c":
+        line, values = _ordered_parts(line), _ordered_parts(values)
     return np.searchsorted(line, values, params[0]).astype(np.uint32)
 
 

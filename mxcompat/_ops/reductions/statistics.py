@@ -146,9 +146,14 @@ def _median(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     ordered = sorted_values(rows, rows.ndim - 1)
     n = ordered.shape[-1]
     low, high = ordered[..., (n - 1) // 2], ordered[..., n // 2]
-    middle = wide(low) if n % 2 else (wide(low) + wide(high)) * 0.5
+    middle = wide(low) if n % 2 else _halved(wide(low) + wide(high))
     out = jnp.where(jnp.any(rows != rows, axis=-1), jnp.asarray(math.nan, middle.dtype), middle)
     return out.reshape(reduced(x.shape, axes, keepdims)).astype(x.dtype)
+
+
+def _halved(x: Any) -> Any:
+    """Return x / 2, each part of a complex number for itself: the product of an infinite one would be NaN."""
+    return lax.complex(lax.real(x) * 0.5, lax.imag(x) * 0.5) if x.dtype.kind == "c" else x * 0.5
 
 
 def _no_empty_median(a: Aval, axes: tuple[int, ...]) -> None:
