@@ -327,7 +327,7 @@ class TestPasses:
         monkeypatch.setattr(barriers.barriers, "_holds", False)
         monkeypatch.setattr(dialects, "_failed", {"keep_identities_apart"})
         x = np.full(3, 1000, np.float32)
-        lowered = self.lowered(lambda x: jnp.log(jnp.exp(x)), x)
+        lowered = self.lowered(lambda x: jnp.log(jax.lax.pow(x, x)), x)
         assert lowered.is_plain
         assert compile_with(lowered, FAST)(x).tolist() == [float("inf")] * 3
         assert not self.lowered(lambda x: jnp.sin(x), x).is_plain
