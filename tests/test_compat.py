@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import mxcompat as mx
-from mxcompat._compat import dialects, jaxs, python, references, registry, xla
+from mxcompat._compat import dialects, jax_internals, python, references, registry, xla
 from mxcompat._compat.registry import Unpromised
 from mxcompat._graph.passes import barriers, integers
 from mxcompat._graph.passes.modules import named
@@ -460,7 +460,7 @@ class TestJAX:
     def test_data_become_arrays_without(self, dtype: str, monkeypatch: Any) -> None:
         data = np.array([[1, 0], [3, 4]], dtype)
         found = values.to_jax(data)
-        monkeypatch.setattr(jaxs.device_put, "_holds", False)
+        monkeypatch.setattr(jax_internals.device_put, "_holds", False)
         other = values.to_jax(data)
         for made in (found, other):
             assert made.dtype == data.dtype
@@ -469,7 +469,7 @@ class TestJAX:
 
     def test_traces_are_not_counted_without(self, monkeypatch: Any) -> None:
         cleared = []
-        monkeypatch.setattr(jaxs.trace_cache, "_holds", False)
+        monkeypatch.setattr(jax_internals.trace_cache, "_holds", False)
         monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(1))
         assert traces.count() == traces.held() == 0
         traces.make_room()
