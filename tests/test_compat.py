@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import mxcompat as mx
-from mxcompat._compat import dialects, jaxs, python, references, registry, xla
+from mxcompat._compat import dialects, jax_internals, python, references, registry, xla
 from mxcompat._compat.registry import Unpromised
 from mxcompat._graph.passes import barriers, integers
 from mxcompat._graph.passes.modules import named
@@ -183,14 +183,14 @@ class TestReferences:
         [
             pytest.param(lambda real, x: 2, id="always the same"),
             pytest.param(lambda real, x: min(real(x), 3), id="no more than one other"),
-            pytest.param(lambda real, x: real(x) - (type(x) is np.ndarray and real(x) > 3), id="one is missed"),
+            pytest.param(lambda real, x: real(x) // 2, id="every other one"),
             pytest.param(lambda real, x: 1 << 32, id="immortal"),
             pytest.param(lambda real, x: -real(x), id="backwards"),
         ],
     )
     def test_a_count_that_misses_somebody_is_not_trusted(self, wrong: Any, monkeypatch: Any) -> None:
         real = sys.getrefcount
-        before = {name: getattr(references, name) for name in vars(references) if name.startswith("_by_")}
+        before = {name: getattr(references, name) for name in ("BY_COUNTING", "_by_place")}
         try:
             monkeypatch.setattr(references, "getrefcount", lambda x: wrong(real, x))
             assert not references.reference_counts._probe()
@@ -200,7 +200,7 @@ class TestReferences:
     def test_other_counts_that_miss_nobody_are(self, monkeypatch: Any) -> None:
         """As in a version in which a temporary is no reference."""
         real = sys.getrefcount
-        before = {name: getattr(references, name) for name in vars(references) if name.startswith("_by_")}
+        before = {name: getattr(references, name) for name in ("BY_COUNTING", "_by_place")}
         try:
             monkeypatch.setattr(references, "getrefcount", lambda x: real(x) - 1)
             assert references.reference_counts._probe()
@@ -327,7 +327,7 @@ class TestPasses:
         monkeypatch.setattr(barriers.barriers, "_holds", False)
         monkeypatch.setattr(dialects, "_failed", {"keep_identities_apart"})
         x = np.full(3, 1000, np.float32)
-        lowered = self.lowered(lambda x: jnp.log(jnp.exp(x)), x)
+        lowered = self.lowered(lambda x: jnp.log(jax.lax.pow(x, x)), x)
         assert lowered.is_plain
         assert compile_with(lowered, FAST)(x).tolist() == [float("inf")] * 3
         assert not self.lowered(lambda x: jnp.sin(x), x).is_plain
@@ -460,7 +460,7 @@ class TestJAX:
     def test_data_become_arrays_without(self, dtype: str, monkeypatch: Any) -> None:
         data = np.array([[1, 0], [3, 4]], dtype)
         found = values.to_jax(data)
-        monkeypatch.setattr(jaxs.device_put, "_holds", False)
+        monkeypatch.setattr(jax_internals.device_put, "_holds", False)
         other = values.to_jax(data)
         for made in (found, other):
             assert made.dtype == data.dtype
@@ -469,7 +469,7 @@ class TestJAX:
 
     def test_traces_are_not_counted_without(self, monkeypatch: Any) -> None:
         cleared = []
-        monkeypatch.setattr(jaxs.trace_cache, "_holds", False)
+        monkeypatch.setattr(jax_internals.trace_cache, "_holds", False)
         monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(1))
         assert traces.count() == traces.held() == 0
         traces.make_room()

@@ -289,7 +289,7 @@ def test_nothing_is_unpickled_that_is_not_what_its_name_says(place, monkeypatch)
     executable(one, scalars)
     (entry,) = set(entries(place)) - {entry}
     entry.write_bytes(data)  # undamaged, but of another program
-    monkeypatch.setattr(disk.pickle, "loads", lambda data: pytest.fail("unpickled"))
+    monkeypatch.setattr(pickle, "loads", lambda data: pytest.fail("unpickled"))
     with pytest.warns(RuntimeWarning, match="checksum"):
         executable(one, scalars)
 

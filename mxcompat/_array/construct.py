@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import datetime
+import types
 from typing import Any
 
 import numpy as np
@@ -178,7 +179,7 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
     return (tracer if traced else leaf)(value, aval(value.shape, dtype))
 
 
-_CAPSULE = type(datetime.datetime_CAPI)
+_CAPSULE = getattr(types, "CapsuleType", type(getattr(datetime, "datetime_CAPI", None)))  # from Python 3.13 on
 
 
 def is_capsule(value: Any) -> bool:

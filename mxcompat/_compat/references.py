@@ -15,10 +15,9 @@ the value up before the variable can change (`LOAD_FAST_BORROW`). What that mean
   call.
 - A temporary on the interpreter's stack owns a reference, unless it was read from a local variable, which then does.
 
-So somebody else's references can be fewer than before, but never none. And the code that counts must not rely on a
-variable or an argument of its own being counted. So the functions here read an object from the place where it is kept,
-in the very expression that counts it: such a temporary is owned, and is one reference in all versions. The counts of
-many objects are taken by `map`, in C, where nothing is borrowed.
+So somebody else's references can be fewer than before, but never none. The code that counts relies on no variable,
+argument or temporary of its own: all counts are taken by `map`, in C, of the elements of a list. A list, and any other
+place that an object is kept in, owns its references, whatever the interpreter or its compiler makes of the bytecode.
 """
 
 from __future__ import annotations
@@ -38,9 +37,6 @@ __all__ = ["BY_COUNTING", "of_base", "of_each", "of_entry", "of_item", "of_value
 _UNKNOWN = 1 << 40
 """More than any count: what everything has where counts are not to be trusted."""
 
-_by_map = _by_value = _by_base = _by_item = _by_entry = 0
-"""The references of each function itself, and of the place that it reads the object from."""
-
 
 def of_each(objects: list[Any]) -> list[int]:
     """The references to each object of a list, among them `BY_COUNTING` of this function and the list."""
@@ -49,22 +45,22 @@ def of_each(objects: list[Any]) -> list[int]:
 
 def of_value(holder: Any) -> int:
     """The number of references to `holder.value` besides the holder's."""
-    return getrefcount(holder.value) - _by_value
+    return of_each([holder.value])[0] - _by_place
 
 
 def of_base(view: np.ndarray) -> int:
     """The number of references to `view.base` besides the view's."""
-    return getrefcount(view.base) - _by_base
+    return of_each([view.base])[0] - _by_place
 
 
 def of_item(items: list[Any], place: int) -> int:
     """The number of references to an item of a list besides the list's."""
-    return getrefcount(items[place]) - _by_item
+    return of_each([items[place]])[0] - _by_place
 
 
 def of_entry(table: dict[Any, Any], key: Any) -> int:
     """The number of references to a value in a dict besides the dict's."""
-    return getrefcount(table[key]) - _by_entry
+    return of_each([table[key]])[0] - _by_place
 
 
 class _Holder:
@@ -74,20 +70,15 @@ class _Holder:
         self.value = value
 
 
-def _in_list() -> list[Any]:
-    return [np.empty(2)]
-
-
 def _measure() -> None:
-    """Measure the references of each function, on objects that nothing else refers to."""
-    global _by_map, _by_value, _by_base, _by_item, _by_entry
-    _by_value = _by_base = _by_item = _by_entry = 0
-    _by_map = of_each(_in_list())[0]
-    _by_value = of_value(_Holder(np.empty(2)))
-    _by_base = of_base(np.empty(2)[:1])
-    _by_item = of_item(_in_list(), 0)
-    _by_entry = of_entry({0: np.empty(2)}, 0)
+    """Measure the references of counting itself, on an object that nothing else refers to."""
+    global BY_COUNTING, _by_place
+    BY_COUNTING = of_each([np.empty(2)])[0]
+    _by_place = BY_COUNTING + 1
 
+
+BY_COUNTING = _by_place = 0
+"""The references that `of_each` counts of an object in its list alone, and of one that is kept in one place as well."""
 
 _Get = Callable[[], Any]
 _Count = Callable[[], int]
@@ -96,8 +87,8 @@ _Count = Callable[[], int]
 def _counters() -> Iterator[tuple[_Get, _Count]]:
     """What gives an object that is kept in one place alone, and what counts the other references to it: a pair for
     each function."""
-    one, other, view, table = _in_list(), _in_list(), np.empty(2)[:1], {0: np.empty(2)}
-    yield (lambda: one[0]), (lambda: of_each(one)[0] - _by_map)
+    one, other, view, table = [np.empty(2)], [np.empty(2)], np.empty(2)[:1], {0: np.empty(2)}
+    yield (lambda: one[0]), (lambda: of_each(one)[0] - BY_COUNTING)
     yield (lambda: other[0]), (lambda: of_item(other, 0))
     yield (lambda: view.base), (lambda: of_base(view))
     yield (lambda: table[0]), (lambda: of_entry(table, 0))
@@ -234,7 +225,4 @@ def reference_counts() -> bool:
 
 
 if not reference_counts.holds:
-    _by_map = _by_value = _by_base = _by_item = _by_entry = -_UNKNOWN
-
-BY_COUNTING = _by_map
-"""The references that `of_each` counts of an object which nothing but the list holds."""
+    BY_COUNTING = _by_place = -_UNKNOWN

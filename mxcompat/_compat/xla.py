@@ -47,7 +47,7 @@ def refused_option(error: Exception, names: Iterable[str]) -> str | None:
 
 def is_out_of_memory(error: Exception) -> bool:
     """True for the error that JAX raises where XLA has not enough memory."""
-    return error_texts.holds and "RESOURCE_EXHAUSTED" in str(error)
+    return "RESOURCE_EXHAUSTED" in str(error) and error_texts.holds  # to ask the latter imports JAX
 
 
 @unpromised(

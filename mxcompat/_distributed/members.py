@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mxcompat._compat.jaxs import recoverability
+from mxcompat._compat.jax_internals import recoverability
 from mxcompat._graph import policy
 from mxcompat._graph.run import platform, steps
 from mxcompat._jax import jax

@@ -3,7 +3,7 @@ which gloo listens, which carries arrays between CPUs."""
 
 from __future__ import annotations
 
-from mxcompat._compat.jaxs import address_from_first, client_listening_at, gloo_address
+from mxcompat._compat.jax_internals import address_from_first, client_listening_at, gloo_address
 from mxcompat._jax import jax
 
 from .links import free_port

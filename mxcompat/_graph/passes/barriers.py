@@ -9,7 +9,7 @@ import numpy as np
 from mxcompat._compat.dialects import ir
 from mxcompat._compat.registry import unpromised
 from mxcompat._compat.xla import text_of
-from mxcompat._jax import jax, jnp
+from mxcompat._jax import jax, jnp, lax
 
 from .modules import hidden, keep, named
 
@@ -24,16 +24,16 @@ def require_barriers() -> None:
 
 @unpromised(
     "barriers",
-    "XLA simplifies neither log(exp(x)), which may be infinite, nor writes over what it still reads",
+    "XLA neither simplifies the logarithm of a power, which may be infinite, nor writes over what it still reads",
     "it neither simplifies nor fuses the programs in which it might",
 )
 def barriers() -> bool:
-    """Compile the logarithm of an exponential, which is infinite for large numbers, and is read by a sine."""
-    lowered = jax.jit(lambda x: jnp.sin(x) + jnp.log(jnp.exp(x))).lower(jax.ShapeDtypeStruct((2,), np.float32))
+    """Compile the logarithm of a power, which is infinite for large numbers, and a sine that is computed by itself."""
+    lowered = jax.jit(lambda x: jnp.sin(x) + jnp.log(lax.pow(x, x))).lower(jax.ShapeDtypeStruct((2,), np.float32))
     module: Any = lowered.compiler_ir("stablehlo")
-    (exponential,), (sine,) = named(module, "stablehlo.exponential"), named(module, "stablehlo.sine")
+    (power,), (sine,) = named(module, "stablehlo.power"), named(module, "stablehlo.sine")
     with module.context, ir.Location.unknown():
-        hidden(exponential.results[0])
+        hidden(power.results[0])
         keep(module, sine.results[0])
     compiled = lowered.compile()
     is_kept = jax.default_backend() != "cpu" or " call(" in (text_of(compiled) or " call(")

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._compat.jaxs import setting_names
+from mxcompat._compat.jax_internals import setting_names
 from mxcompat._jax import jax
 from mxcompat._native import native
 

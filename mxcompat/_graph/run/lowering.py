@@ -95,7 +95,7 @@ def _passes(module: Any) -> tuple[_Pass, ...]:
     """The passes over a module, in order."""
     if backend() != "cpu":
         return _FOR_ALL
-    if _is_for_one_device(module):
+    if attempt(_is_for_one_device, module)[1]:
         return _FOR_ALL + _FOR_ONE_CPU + _FOR_CPUS + _FOR_ONE_CPU_LATER + _FOR_CPUS_LAST
     return _FOR_ALL + _FOR_CPUS + _FOR_CPUS_LAST
 

@@ -5,7 +5,7 @@ Its cache of these is the one that JAX gives no bound; when a function is met at
 
 from __future__ import annotations
 
-from mxcompat._compat.jaxs import clear_traces, trace_count
+from mxcompat._compat.jax_internals import clear_traces, trace_count
 from mxcompat._jax import is_imported
 
 from .. import policy

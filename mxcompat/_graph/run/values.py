@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._compat.jaxs import device_put, put
+from mxcompat._compat.jax_internals import device_put, put
 from mxcompat._compat.references import of_base, of_value
 from mxcompat._jax import jax
 

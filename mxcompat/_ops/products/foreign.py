@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._compat.jaxs import is_for_one_device
+from mxcompat._compat.jax_internals import is_for_one_device
 from mxcompat._graph.run.foreign import TARGET, register
 from mxcompat._jax import jax, mlir
 from mxcompat._native import native
