@@ -26,7 +26,7 @@ from .syntax import Binary, Conditional, Expression, Literal, Statement, Unary
 from .types import dtype_named
 from .walk import Walk
 
-__all__ = ["Kernel", "parse_kernel"]
+__all__ = ["Kernel"]
 
 
 _OF_GROUPS = (
@@ -203,17 +203,3 @@ def _fold(node: Expression) -> int:
             }[node.op]
         )  # fmt: skip
     Problem.at(node.at, "this is no condition for the preprocessor")
-
-
-def parse_kernel(source: str, header: str, signature: Signature) -> Kernel:
-    """Parse a kernel.
-
-    Args:
-        source: the body of its function.
-        header: what stands in front of it.
-        signature: its parameters.
-
-    Raises:
-        KernelError: where it does not parse.
-    """
-    return Kernel(source, header, signature)

@@ -27,6 +27,7 @@ from .syntax import (
     Expression,
     For,
     Function,
+    Index,
     Name,
     Postfix,
     Return,
@@ -34,7 +35,7 @@ from .syntax import (
     Unary,
     While,
 )
-from .types import INT, ScalarType
+from .types import INT, ArrayType, ScalarType
 from .values import FALSE, Cell, Scalar
 
 __all__ = ["LoopWalk"]
@@ -81,7 +82,7 @@ class LoopWalk(CallWalk):
             if trips is not None:
                 if trips.count == 0:
                     return
-                if trips.count * weight <= policy.MOST_UNROLLED:
+                if self._is_unrolled(statement, trips, weight):
                     self._directly(statement, trips.count)
                     return
                 if self._attempt(lambda: self._counted(statement, trips)):
@@ -89,6 +90,16 @@ class LoopWalk(CallWalk):
             elif self._attempt(lambda: self._few(statement, weight)):
                 return
             self._general(statement)
+
+    def _is_unrolled(self, statement: For, trips: Trips, weight: int) -> bool:
+        """True if a loop is walked step by step: it is short, or its variable indexes a local array, whose elements then
+        are values of their own."""
+        if trips.count <= policy.FEW_STEPS and trips.count * weight <= policy.MOST_UNROLLED:
+            return True
+        if trips.count > policy.MOST_REGISTERS or trips.count * weight > 2 * policy.MOST_UNROLLED:
+            return False
+        return any(isinstance(self.scope.get(name), CellPlace) and isinstance(self.scope.get(name).type, ArrayType)
+                   for name in _indexed(statement.body))  # fmt: skip
 
     def _attempt(self, way: Callable[[], None]) -> bool:
         """Walk a loop in one way; False, with all as it was, if it is not what it was taken for."""
@@ -354,6 +365,14 @@ def _assigned(node: Any) -> set[str]:
         found.add(_root(node.operand) or "")
     for child in children(node):
         found |= _assigned(child)
+    return found
+
+
+def _indexed(node: Any) -> set[str]:
+    """The names of what is indexed."""
+    found = {_root(node.target) or ""} if isinstance(node, Index) else set()
+    for child in children(node):
+        found |= _indexed(child)
     return found
 
 

@@ -121,6 +121,8 @@ def _positions(walk: Walk, names: dict[str, Any], kernel: Kernel, region: Region
     names["dispatch_simdgroups_per_threadgroup"] = one(static(UINT, -(-full // 32)))
     names["threads_per_simdgroup"] = names["thread_execution_width"] = one(static(UINT, 32))
     four = static(UINT, 4)
+    axes.may_split = kernel.lanes and "quad" in kernel.source + kernel.header
     names["thread_index_in_quadgroup"] = one(n.binary("%", threads.lane, four))
     names["quadgroup_index_in_threadgroup"] = one(n.binary("/", threads.index, four))
+    axes.may_split = True
     names["quadgroups_per_threadgroup"] = one(static(UINT, -(-total // 4)))

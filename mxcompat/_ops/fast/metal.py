@@ -16,7 +16,7 @@ from mxcompat._graph.ir.aval import DTYPES, Aval, aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.rules import COST, HOST
 from mxcompat._jax import jnp
-from mxcompat._metal import Kernel, Signature, parse_kernel
+from mxcompat._metal import Signature, parse_kernel
 from mxcompat._metal.signature import full_text
 
 from ..define import op
@@ -29,7 +29,7 @@ _BY_LABEL = {d._label: d for d in DTYPES}
 
 
 @lru_cache(maxsize=policy.MOST_KERNELS)
-def _parsed(source: str, header: str, signature: Signature) -> Kernel:
+def _parsed(source: str, header: str, signature: Signature) -> Any:
     """The kernel. Raises KernelError where it does not parse."""
     return parse_kernel(source, header, signature)
 
