@@ -24,3 +24,11 @@ MOST_KERNELS = 1 << 9
 
 LINE_SECONDS, THREAD_SECONDS = 1e-4, 4e-9
 """What a line of a kernel takes in NumPy: something for walking it, and something for each thread."""
+
+MOST_KERNEL_STEPS = 256
+"""How often NumPy goes round a kernel's loops, in all, before the kernel is left to XLA: a step takes about 1 ms of
+walking, and compiling most kernels 0.2 to 1 s."""
+
+MOST_THREADS, MOST_HOST_THREADS, ARRAY_SHARE = 1 << 25, 1 << 20, 1 << 4
+"""How many threads are computed at a time, by XLA and by NumPy: a value of all of them takes 128 MB and 4 MB. XLA
+computes fewer, by that factor, of a kernel with local arrays."""
