@@ -20,10 +20,13 @@ MLX_HAS_IT = {("mxcompat._array.printing", "_PrintOptionsContext")}
 """What MLX itself calls by such a name."""
 
 FOR_OTHERS = {
+    "mxcompat._metal.signature": {"ATTRIBUTES"},
+    "mxcompat._ops.fast.metal": {"run_kernel"},
+    "mxcompat._ops.fast.metal_contract": {"input_nodes", "signature_of"},
     "mxcompat._tools.running": {"as_mlx"},
     "mxcompat._distributed.launch": {"launch_jaccl", "launch_ring"},
 }
-"""What only `pytest_mxcompat` takes, which is no part of the package, or a program for MLX."""
+"""What only `pytest_mxcompat` takes, which is no part of the package, a program for MLX, or a test."""
 
 
 def source(node, module):

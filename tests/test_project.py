@@ -226,6 +226,8 @@ FACTS = {
     "_io/npz.py": ["_MOST_INFLATION = 1100"],
     "_io/order.py": ["_FACTOR, _SEED, _WORD = (14313749767032793493, 3339675911, (1 << 64) - 1)"],  # of MurmurHash
     "_io/safetensors_io.py": ["_LONGEST_HEADER = 100000000"],
+    "_metal/signature.py": ["_CONSTANT = 8"],  # of MLX
+    "_ops/fast/metal_contract.py": ["_LOW, _HIGH = (-2 ** 31, 2 ** 31 - 1)", "_MOST_THREADS = 1024"],
     "_ops/arguments.py": ["_LOW, _HIGH = (-2 ** 31, 2 ** 31 - 1)"],
     "_ops/elementwise/erf.py": ["_ERF_LIMIT = 3.95"],  # there and beyond, float32 has erf(x) = 1
     "_ops/linalg/failures.py": ["_NAN = -4"],  # of LAPACK

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from .errors import Problem
 from .expressions import ExpressionWalk
 from .memory import Memory
@@ -43,6 +46,11 @@ __all__ = ["ConversionWalk"]
 
 class ConversionWalk(ExpressionWalk):
     """The walk over conversions."""
+
+    # What the parts on top of it provide
+    constructors: Callable[[StructType], list[Any]]
+    converted_struct: Callable[[Struct, ScalarType], Value]
+    made_struct: Callable[..., Value]
 
     def as_type(self, value: Value, type: Type, explicit: bool = False) -> Value:
         """The value, converted."""

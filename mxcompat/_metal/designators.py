@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .errors import Problem
@@ -9,6 +10,7 @@ from .masks import StatementWalk
 from .memory import Memory
 from .places import EitherPlace, ElementPlace, MemoryPlace, PartPlace, Place, SwizzlePlace, ValuePlace
 from .syntax import (
+    Expression,
     Index,
     Member,
     Name,
@@ -35,6 +37,15 @@ _COMPONENTS = {**{c: k for k, c in enumerate("xyzw")}, **{c: k for k, c in enume
 
 class PlaceWalk(StatementWalk):
     """The walk over places."""
+
+    # What the parts on top of it provide
+    call_method: Callable[..., Value]
+    function_value: Callable[..., Value]
+    operator_of: Callable[[StructType, str], Any]
+    place: Callable[[Expression], Place]
+    trait: Callable[..., Value]
+    _step: Callable[..., Value]
+    _unary: Callable[..., Value]
 
     def decayed(self, place: Place) -> Value:
         """The value of a place; of an array a pointer to its first element."""
@@ -108,7 +119,7 @@ class PlaceWalk(StatementWalk):
             first, second = (self.pointed(self.advanced(p, pointer.offset)) for p in (of.first, of.second))
             return EitherPlace(element, of.mask, first, second)
         if isinstance(of, (Memory, Records)):
-            return MemoryPlace(element, of, pointer.offset)
+            return MemoryPlace(element, of, pointer.offset)  # type: ignore[arg-type]
         if isinstance(of.type, (ArrayType, VectorType)) and of.type is not element:
             if of.type.element is not element:
                 return self.reinterpreted(of, element, pointer.offset)

@@ -89,6 +89,7 @@ class LoopWalk(CallWalk):
             if trips is not None:
                 if trips.count == 0:
                     return
+                assert isinstance(statement, For)
                 if self._is_unrolled(statement, trips, weight):
                     self._directly(statement, trips.count)
                     return

@@ -316,7 +316,7 @@ class Traffic:
                 k = pins.get(axis, 0)
                 cut = tuple([slice(k, k + 1) if j == axis else slice(None) for j in range(rank)])
                 value = value[cut] if varied else value
-                chosen = chosen[cut] if wide else chosen
+                chosen = chosen[cut] if wide else chosen  # type: ignore[index]
             else:
                 first = self.space.xp.argmax(chosen, axis=axis, keepdims=True)
                 if varied:

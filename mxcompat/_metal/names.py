@@ -9,7 +9,7 @@ from .limits import CONSTANTS
 from .memory import Memory
 from .places import CellPlace, ValuePlace
 from .signature import Input, TemplateValue
-from .types import BOOL, COMPLEX, INT, LONG, UINT, ScalarType, array_of, dtype_named, from_dtype, vector_of
+from .types import BOOL, COMPLEX, FLOAT, INT, LONG, UINT, ScalarType, array_of, dtype_named, from_dtype, vector_of
 from .values import Array, Pointer, Scalar, Struct, Vector, static
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def _template(given: TemplateValue) -> Any:
 
 def _buffer(walk: Walk, name: str, dtype: str, data: Any, const: bool) -> tuple[Memory, Pointer]:
     of = from_dtype(dtype_named(dtype))
-    memory = walk.memory(name, of if isinstance(of, ScalarType) else COMPLEX.fields[0][1], data, const)
+    element: Any = of if isinstance(of, ScalarType) else COMPLEX.fields[0][1]
+    memory = walk.memory(name, element, data, const)
     return memory, Pointer(of, memory, static(INT, 0))
 
 
@@ -63,7 +64,7 @@ def _input(walk: Walk, names: dict[str, Any], of: Input, data: Any) -> None:
         _, pointer = _buffer(walk, of.name, of.dtype, data, True)
         names[of.name] = CellPlace(pointer.type, walk.cell(pointer))
     elif kind is COMPLEX:
-        parts = tuple([walk.n.make(t, data[k]) for k, (_, t) in enumerate(COMPLEX.fields)])
+        parts = tuple([walk.n.make(FLOAT, data[k]) for k in range(2)])
         names[of.name] = ValuePlace(Struct(COMPLEX, parts))
     else:
         assert isinstance(kind, ScalarType)

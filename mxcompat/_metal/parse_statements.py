@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .parse_expressions import ExpressionParser
 from .syntax import (
     Block,
@@ -24,6 +26,12 @@ __all__ = ["StatementParser"]
 
 class StatementParser(ExpressionParser):
     """The parser of statements."""
+
+    # What the parser of declarations provides
+    _declaration: Callable[..., list[Statement]]
+    _defines_type: Callable[..., bool]
+    _starts_declaration: Callable[[], bool]
+    _struct_or_enum: Callable[..., list[Statement]]
 
     def text(self) -> list[Statement]:
         """All statements up to the end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .declarations import DeclarationWalk
@@ -32,6 +33,9 @@ class StructWalk(DeclarationWalk):
     """The walk over structs."""
 
     instances: dict[Any, Type]
+
+    # What the part on top of it provides
+    overload: Callable[..., Value]
 
     def define_struct(self, statement: StructDefinition) -> None:
         if statement.templates or statement.specialized is not None:
@@ -217,7 +221,8 @@ class StructWalk(DeclarationWalk):
             if expression.name in of.methods:
                 methods = of.methods[expression.name]
                 place = CellPlace(of, self.cell(self.zero(of)))
-                return Closure(lambda arguments: self.call_method(place, methods, arguments, expression.arguments))
+                templates = expression.arguments
+                return Closure(lambda arguments: self.overload("member", methods, arguments, templates, place))
         raise Problem(f"{of} has no member {expression.name!r}", expression.at)
 
     def trait(self, name: str, arguments: Any, at: Any) -> Value:

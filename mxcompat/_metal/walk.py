@@ -25,7 +25,7 @@ from .values import FALSE, NoValue, Scalar, Value, static
 if TYPE_CHECKING:
     from .kernel import Kernel
 
-__all__ = ["Threads", "Walk"]
+__all__ = ["Walk"]
 
 
 class Threads(NamedTuple):
