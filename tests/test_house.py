@@ -20,10 +20,13 @@ MLX_HAS_IT = {("mxcompat._array.printing", "_PrintOptionsContext")}
 """Names that MLX itself uses."""
 
 FOR_OTHERS = {
+    "mxcompat._metal.signature": {"ATTRIBUTES"},
+    "mxcompat._ops.fast.metal": {"run_kernel"},
+    "mxcompat._ops.fast.metal_contract": {"input_nodes", "signature_of"},
     "mxcompat._tools.running": {"as_mlx"},
     "mxcompat._distributed.launch": {"launch_jaccl", "launch_ring"},
 }
-"""Names used only by `pytest_mxcompat`, which is outside the package, or by programs written for MLX."""
+"""Names used only by `pytest_mxcompat`, which is outside the package, by a test, or by programs written for MLX."""
 
 
 def source(node, module):

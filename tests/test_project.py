@@ -317,6 +317,8 @@ FACTS = {
     # defined by MurmurHash
     "_io/order.py": ["_FACTOR, _SEED, _WORD = (14313749767032793493, 3339675911, (1 << 64) - 1)"],
     "_io/safetensors_io.py": ["_LONGEST_HEADER = 100000000"],
+    "_metal/signature.py": ["_CONSTANT = 8"],  # of MLX
+    "_ops/fast/metal_contract.py": ["_LOW, _HIGH = (-2 ** 31, 2 ** 31 - 1)", "_MOST_THREADS = 1024"],
     "_ops/arguments.py": ["_LOW, _HIGH = (-2 ** 31, 2 ** 31 - 1)"],
     "_ops/elementwise/erf.py": ["_ERF_LIMIT = 3.95"],  # float32 erf(x) rounds to 1 from here on
     "_ops/linalg/failures.py": ["_NAN = -4"],  # defined by LAPACK

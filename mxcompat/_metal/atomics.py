@@ -53,6 +53,7 @@ def _combine(kind: str) -> Callable[[Any, Call, bool], Value]:
         if kind == "sub":
             value = walk.n.convert(walk.n.unary("-", value), place.type)
         op = "add" if kind == "sub" else kind
+        assert isinstance(place.type, ScalarType)
         if op in ("and", "or", "xor") and place.type.kind == "f":
             raise Problem(f"an atomic {op} of floats", expression.at)
         old = _old(walk, place, value, op) if used else NoValue(VOID)

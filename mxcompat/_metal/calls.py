@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .declarations import DeclarationWalk
 from .errors import Problem
 from .masks import Frame, children
 from .places import CellPlace, Place, Scope, ValuePlace
+from .structs import StructWalk, same
 from .syntax import (
     Call,
     Expression,
@@ -17,13 +17,9 @@ from .syntax import (
     Parameter,
     Return,
     Scoped,
-    StructDefinition,
-    TypeAlias,
     TypeName,
 )  # fmt: skip
 from .types import (
-    BOOL,
-    COMPLEX,
     VOID,
     ArrayType,
     FunctionType,
@@ -34,12 +30,12 @@ from .types import (
     VectorType,
     common,
 )  # fmt: skip
-from .values import FALSE, Closure, NoValue, Scalar, Struct, Value, static
+from .values import FALSE, Closure, NoValue, Value, static
 
 __all__ = ["CallWalk"]
 
 
-class CallWalk(DeclarationWalk):
+class CallWalk(StructWalk):
     """The walk over calls."""
 
     calls = 0
@@ -52,100 +48,6 @@ class CallWalk(DeclarationWalk):
             found = self.scope.names[statement.name] = []
         if statement.body is not None:
             found.append((statement, self.scope))
-
-    def define_struct(self, statement: StructDefinition) -> None:
-        if statement.templates or statement.specialized is not None:
-            found = self.scope.names.get(statement.name)
-            if not isinstance(found, list):
-                found = self.scope.names[statement.name] = []
-            found.append(statement)
-            return
-        self.scope.names[statement.name] = self._struct_type(statement, statement.name)
-
-    def _struct_type(self, statement: StructDefinition, name: str) -> StructType:
-        scope = Scope(self.scope)
-        made = StructType(name, (), statement, scope, statement.union)
-        scope.names[statement.name] = made
-        outer, self.scope = self.scope, scope
-        try:
-            fields: list[tuple[str, Type]] = []
-            for base in statement.bases:
-                of = self.resolve(base)
-                if isinstance(of, StructType):
-                    fields.extend(of.fields)
-                    for method, found in of.methods.items():
-                        made.methods.setdefault(method, []).extend(found)
-            self.run_all(statement.members)
-            for field in statement.fields:
-                if field.type.reference:
-                    raise Problem("a field that is a reference is not in the supported language", field.at)
-                fields.append((field.name, self.with_dimensions(self.resolve(field.type), field.dimensions)))
-        finally:
-            self.scope = outer
-        made.fields = tuple(fields)
-        made.places = {field: k for k, (field, _) in enumerate(fields)}
-        for method in statement.methods:
-            if method.body is not None:
-                made.methods.setdefault(method.name, []).append((method, scope))
-        return made
-
-    def instantiated(self, found: Any, type: TypeName) -> Type:
-        """A struct or alias template, for its arguments."""
-        given = tuple([self._argument(a) for a in type.arguments or ()])
-        if isinstance(found, TypeAlias):
-            outer, self.scope = self.scope, Scope(self.scope)
-            try:
-                self._bind_templates(found.templates, given)
-                return self.resolve(found.type)
-            finally:
-                self.scope = outer
-        key = (type.name, *[g if isinstance(g, Type) else (g.type, g.base) for g in given])
-        if key not in self.instances:
-            statement = next((s for s in found if s.specialized is None), found[0])
-            for one in found:
-                if one.specialized is not None and not one.templates:
-                    special = [self._argument(a) for a in one.specialized]
-                    if len(special) == len(given) and all(_same(a, b) for a, b in zip(special, given, strict=True)):
-                        statement = one
-            outer, self.scope = self.scope, Scope(self.scope)
-            try:
-                if statement.specialized is None:
-                    self._bind_templates(statement.templates, given)
-                label = ", ".join(g.name if isinstance(g, Type) else str(g.base) for g in given)
-                self.instances[key] = self._struct_type(statement, f"{type.name}<{label}>")
-            finally:
-                self.scope = outer
-        return self.instances[key]
-
-    instances: dict[Any, Type]
-
-    def _argument(self, given: Any) -> Type | Scalar:
-        if isinstance(given, TypeName):
-            return self.resolve(given)
-        if isinstance(given, Name):
-            found = self.lookup(given)
-            if isinstance(found, Type):
-                return found
-        return self.scalar(given)
-
-    def _bind_templates(self, parameters: Any, given: Any) -> None:
-        if len(given) > len(parameters):
-            raise Problem(f"{len(given)} template arguments for {len(parameters)} parameters")
-        for k, parameter in enumerate(parameters):
-            if k < len(given):
-                value = given[k]
-            elif parameter.default is not None:
-                value = self._argument(parameter.default)
-            else:
-                raise Problem(f"the template parameter {parameter.name!r} is not known", parameter.at)
-            self._bind_template(parameter, value)
-
-    def _bind_template(self, parameter: Any, value: Any) -> None:
-        if parameter.kind is None:
-            self.scope.names[parameter.name] = value
-        else:
-            kind = self.resolve(parameter.kind) if parameter.kind.name != "auto" else value.type
-            self.scope.names[parameter.name] = ValuePlace(self.as_type(value, kind))
 
     # Calls
 
@@ -223,9 +125,7 @@ class CallWalk(DeclarationWalk):
         if statement.specialized is not None:
             wanted = [self._argument(a) for a in statement.specialized]
             given = [self._argument(a) for a in templates or ()]
-            if given and (
-                len(given) != len(wanted) or not all(_same(a, b) for a, b in zip(wanted, given, strict=True))
-            ):
+            if given and (len(given) != len(wanted) or not all(same(a, b) for a, b in zip(wanted, given, strict=True))):
                 return None
         elif statement.templates:
             known: dict[str, Any] = {}
@@ -393,116 +293,7 @@ class CallWalk(DeclarationWalk):
 
     # Structs
 
-    def constructors(self, type: StructType) -> list[Any]:
-        return type.methods.get(type.definition.name, []) if type.definition is not None else []
-
-    def made_struct(self, type: StructType, arguments: list[Place]) -> Value:
-        """A struct from its constructor; without one, of its fields' initial values."""
-        parts: list[Value] = []
-        declared = {f.name: f for f in type.definition.fields} if type.definition is not None else {}
-        outer, self.scope = self.scope, type.scope or self.scope
-        try:
-            for name, of in type.fields:
-                field = declared.get(name)
-                value = field.value if field is not None else None
-                parts.append(self.value_as(value, of) if value is not None else self.default(of))
-        finally:
-            self.scope = outer
-        whole = Struct(type, tuple(parts))
-        constructors = self.constructors(type)
-        if not constructors or (not arguments and all(s.parameters for s, _ in constructors)):
-            return whole
-        if len(arguments) == 1 and arguments[0].type is type:
-            return arguments[0].get(self)
-        place = CellPlace(type, self.cell(whole))
-        self.overload(
-            type.name, [(self._with_initializers(s), scope) for s, scope in constructors], arguments, None, place
-        )
-        return place.get(self)
-
-    def _with_initializers(self, statement: Function) -> Function:
-        """A constructor whose initializers are assignments in front of its body."""
-        if not statement.initializers:
-            return statement
-        from .syntax import Assign, Block, Construct, ExpressionStatement
-
-        assert statement.body is not None
-        found: list[Any] = []
-        for name, items in statement.initializers:
-            target = Member(statement.at, Name(statement.at, "this"), name, True)
-            decltype = TypeName(statement.at, "decltype", of=target)
-            value = Construct(statement.at, decltype, items, False)
-            found.append(ExpressionStatement(statement.at, Assign(statement.at, "", target, value)))
-        body = Block(statement.body.at, [*found, *statement.body.body])
-        return Function(statement.at, statement.name, None, statement.parameters, body, statement.templates)
-
-    def converted_struct(self, value: Struct, type: ScalarType) -> Value:
-        if value.type is COMPLEX:
-            real = value.parts[0]
-            assert isinstance(real, Scalar)
-            return self.n.convert(real, type)
-        for name, methods in value.type.methods.items():
-            if name.startswith("operator ") and name != "operator ":
-                found = self.call_method(ValuePlace(value), methods, [])
-                return self.as_type(found, type)
-        raise Problem(f"a value of type {value.type} cannot become one of type {type}")
-
-    def operator_of(self, type: StructType, name: str) -> Any:
-        return type.methods.get(name)
-
-    def overloaded(self, name: str, operands: list[Place], expression: Any) -> Value:
-        """An operator of structs."""
-        from .complex_numbers import operator as complex_operator
-
-        if any(o.type is COMPLEX for o in operands):
-            return complex_operator(self, name, [o.get(self) for o in operands])
-        first = operands[0].type
-        if isinstance(first, StructType) and name in first.methods:
-            return self.call_method(operands[0], first.methods[name], operands[1:])
-        found = self.scope.get(name)
-        if isinstance(found, list):
-            return self.overload(name, found, operands)
-        kinds = " and ".join(str(o.type) for o in operands)
-        raise Problem(f"there is no {name} for {kinds}", expression.at)
-
     # Types' names
-
-    def scoped(self, expression: Scoped) -> Value:
-        """`Type::name`."""
-        from .limits import limit
-
-        found = self.scope.get(f"{expression.type.name}::")
-        if isinstance(found, dict) and expression.name in found:
-            return found[expression.name].get(self)
-        if expression.type.name in ("Limits", "numeric_limits"):
-            assert expression.type.arguments
-            return limit(self.type_argument(expression.type.arguments[0]), expression.name, expression.type.name)
-        if expression.type.name.startswith("is_") and expression.name == "value":
-            return self.trait(expression.type.name, expression.type.arguments, expression.type.at)
-        of = self.resolve(expression.type)
-        if isinstance(of, StructType) and of.scope is not None:
-            inside = of.scope.names.get(expression.name)
-            if isinstance(inside, Place):
-                return inside.get(self)
-            if expression.name in of.methods:
-                methods = of.methods[expression.name]
-                place = CellPlace(of, self.cell(self.zero(of)))
-                return Closure(lambda arguments: self.call_method(place, methods, arguments, expression.arguments))
-        raise Problem(f"{of} has no member {expression.name!r}", expression.at)
-
-    def trait(self, name: str, arguments: Any, at: Any) -> Value:
-        """The answer to a question about types."""
-        kinds = [self.type_argument(a) for a in arguments or ()]
-        one = kinds[0]
-        kind = one.kind if isinstance(one, ScalarType) else ""
-        held = {
-            "is_same": len(kinds) > 1 and kinds[0] is kinds[1], "is_floating_point": kind == "f",
-            "is_integral": bool(kind) and kind in "bui", "is_signed": bool(kind) and kind in "if",
-            "is_unsigned": bool(kind) and kind in "bu",
-        }.get(name)  # fmt: skip
-        if held is None:
-            raise Problem(f"{name} is not in the supported language", at)
-        return static(BOOL, held)
 
     def scoped_call(self, function: Scoped, expression: Call) -> Value:
         value = self.scoped(function)
@@ -514,12 +305,6 @@ class CallWalk(DeclarationWalk):
 
     def builtin(self, function: Name, expression: Call, used: bool) -> Value:
         raise NotImplementedError
-
-
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, Type) or isinstance(b, Type):
-        return a is b
-    return a.static and b.static and a.base == b.base
 
 
 def _likeness(given: Type, wanted: Type) -> float:

@@ -18,7 +18,7 @@ from .errors import Problem
 from .memory import Memory
 from .values import Array, Cell, Closure, NoValue, Pointer, Scalar, Stack, Struct, Value, Vector, leaves, rebuild
 
-__all__ = ["Carry", "Widen"]
+__all__ = ["Carry"]
 
 
 class Widen(Exception):

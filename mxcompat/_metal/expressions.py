@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from . import matrices
+from .designators import PlaceWalk
 from .errors import Problem
-from .masks import StatementWalk
-from .memory import Memory
-from .places import EitherPlace, ElementPlace, MemoryPlace, PartPlace, Place, SwizzlePlace, ValuePlace
+from .places import Place, ValuePlace
 from .syntax import (
     Assign,
     Binary,
@@ -47,16 +46,14 @@ from .types import (
     size_of,
     vector_of,
 )  # fmt: skip
-from .values import FALSE, TRUE, Closure, Either, NoValue, Pointer, Scalar, Struct, Value, Vector, static
-from .walk_base import Records
+from .values import FALSE, TRUE, Closure, NoValue, Pointer, Scalar, Struct, Value, Vector, static
 
 __all__ = ["ExpressionWalk"]
 
-_COMPONENTS = {**{c: k for k, c in enumerate("xyzw")}, **{c: k for k, c in enumerate("rgba")}}
 _COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
 
 
-class ExpressionWalk(StatementWalk):
+class ExpressionWalk(PlaceWalk):
     """The walk over expressions."""
 
     # Entry points
@@ -78,16 +75,6 @@ class ExpressionWalk(StatementWalk):
         self.place_now = expression.at
         rule = _VALUES.get(type(expression))
         return rule(self, expression) if rule is not None else self.decayed(self.place(expression))
-
-    def decayed(self, place: Place) -> Value:
-        """The value of a place; of an array a pointer to its first element."""
-        kind = place.type
-        if not isinstance(kind, ArrayType) or isinstance(kind, MatrixType):
-            return place.get(self)
-        if isinstance(place, MemoryPlace):
-            start = self.n.binary("*", place.index, static(self.index_type, kind.count))
-            return Pointer(kind.element, place.memory, start)
-        return Pointer(kind.element, place, static(self.index_type, 0))
 
     def scalar(self, expression: Expression) -> Scalar:
         found = self.value(expression)
@@ -122,142 +109,6 @@ class ExpressionWalk(StatementWalk):
         return rule(self, expression) if rule is not None else ValuePlace(self.value(expression))
 
     # Places
-
-    def _name(self, expression: Name) -> Place:
-        found = self.lookup(expression)
-        if isinstance(found, Place):
-            return found
-        if isinstance(found, Value):
-            return ValuePlace(found)
-        if expression.id.endswith("_v") and expression.arguments:
-            return ValuePlace(self.trait(expression.id.removesuffix("_v"), expression.arguments, expression.at))
-        raise Problem(f"use of undeclared name {expression.id!r}", expression.at)
-
-    def lookup(self, expression: Name) -> Any:
-        """What a name stands for, or None."""
-        if expression.spaces:
-            scoped = self.scope.get(f"{expression.spaces[-1]}::")
-            if scoped is not None and expression.id in scoped:
-                return scoped[expression.id]
-        found = self.scope.get(expression.id)
-        if isinstance(found, list) and found and not callable(found):
-            return self.function_value(expression, found)
-        return found
-
-    def _index(self, expression: Index) -> Place:
-        of = self.place(expression.target)
-        kind = of.type
-        if isinstance(kind, StructType):
-            overload = self.operator_of(kind, "operator[]")
-            if overload is not None:
-                return ValuePlace(self.call_method(of, overload, [self.place(expression.index)]))
-        index = self.scalar(expression.index)
-        self.place_now = expression.at
-        return self.element(of, index)
-
-    def element(self, of: Place, index: Scalar) -> Place:
-        """The place `of[index]`."""
-        kind = of.type
-        if isinstance(kind, PointerType):
-            pointer = of.get(self)
-            assert isinstance(pointer, Pointer)
-            return self.pointed(self.advanced(pointer, index))
-        if isinstance(of, MemoryPlace) and isinstance(kind, (ArrayType, VectorType)):
-            room = kind.count if isinstance(kind, ArrayType) else kind.room
-            start = self.n.binary("*", of.index, static(self.index_type, room))
-            return MemoryPlace(
-                kind.element, of.memory, self.n.binary("+", start, self.n.convert(index, self.index_type))
-            )
-        if isinstance(kind, (ArrayType, VectorType)):
-            if index.static:
-                if not 0 <= int(index.base) < kind.count:
-                    raise Problem(f"index {int(index.base)} is outside of {kind}")
-                return PartPlace(kind.element, of, int(index.base))
-            return ElementPlace(kind.element, of, index)
-        raise Problem(f"a value of type {kind} has no elements")
-
-    def advanced(self, pointer: Pointer, index: Scalar, op: str = "+") -> Pointer:
-        from .memory import as_index
-
-        step = as_index(self.n, index)
-        offset = pointer.offset
-        if offset.static and offset.base == 0 and op == "+":
-            made = step
-        else:
-            made = self.n.binary(op, offset, step)
-        return Pointer(pointer.type.element, pointer.target, made)  # type: ignore[attr-defined]
-
-    def pointed(self, pointer: Pointer) -> Place:
-        """The place that a pointer points to."""
-        of, element = pointer.target, pointer.type.element  # type: ignore[attr-defined]
-        if of is None:
-            raise Problem("a null pointer is followed")
-        if isinstance(of, Either):
-            first, second = (self.pointed(self.advanced(p, pointer.offset)) for p in (of.first, of.second))
-            return EitherPlace(element, of.mask, first, second)
-        if isinstance(of, (Memory, Records)):
-            return MemoryPlace(element, of, pointer.offset)
-        if isinstance(of.type, (ArrayType, VectorType)) and of.type is not element:
-            if of.type.element is not element:
-                return self.reinterpreted(of, element, pointer.offset)
-            return self.element(of, pointer.offset)
-        if pointer.offset.static and pointer.offset.base == 0:
-            return of if of.type is element else self.reinterpreted(of, element, pointer.offset)
-        raise Problem(f"a pointer to a variable of type {of.type} is moved away from it")
-
-    def reinterpreted(self, of: Place, element: Type, offset: Scalar) -> Place:
-        raise Problem(f"a pointer to {of.type} is read as one to {element}: for local variables that is not supported")
-
-    def _member(self, expression: Member) -> Place:
-        of = self.place(expression.target)
-        if expression.arrow:
-            of = self.dereferenced(of)
-        self.place_now = expression.at
-        return self.member(of, expression.name)
-
-    def member(self, of: Place, name: str) -> Place:
-        """The place `of.name`."""
-        kind = of.type
-        if isinstance(kind, StructType):
-            position = kind.places.get(name)
-            if position is None:
-                raise Problem(f"{kind} has no field {name!r}")
-            if isinstance(of, MemoryPlace):
-                memory, part, index = self.parts(of.memory, kind, of.index)[position]
-                return MemoryPlace(part, memory, index)
-            return PartPlace(kind.fields[position][1], of, position)
-        if isinstance(kind, VectorType):
-            positions = tuple([_COMPONENTS.get(c, 4) for c in name])
-            if not positions or max(positions) >= kind.count or len(positions) > 4:
-                raise Problem(f"{kind} has no component {name!r}")
-            if len(positions) == 1:
-                if isinstance(of, MemoryPlace):
-                    return self.element(of, static(INT, positions[0]))
-                return PartPlace(kind.element, of, positions[0])
-            return SwizzlePlace(vector_of(kind.element, len(positions)), of, positions)
-        if isinstance(kind, ScalarType) and set(name) <= set("xr"):
-            value = of.get(self)
-            assert isinstance(value, Scalar)
-            return ValuePlace(value if len(name) == 1 else Vector(vector_of(kind, len(name)), (value,) * len(name)))
-        raise Problem(f"a value of type {kind} has no member {name!r}")
-
-    def dereferenced(self, of: Place) -> Place:
-        kind = of.type
-        if isinstance(kind, ArrayType):
-            return self.element(of, static(INT, 0))
-        if not isinstance(kind, PointerType):
-            raise Problem(f"a value of type {kind} is no pointer")
-        pointer = of.get(self)
-        assert isinstance(pointer, Pointer)
-        return self.pointed(pointer)
-
-    def _unary_place(self, expression: Unary) -> Place:
-        if expression.op == "*":
-            return self.dereferenced(self.place(expression.operand))
-        if expression.op in ("++", "--"):
-            self._step(expression, expression.operand, expression.op)
-            return self.place(expression.operand)
-        return ValuePlace(self._unary(expression))
 
     def _assign_place(self, expression: Assign) -> Place:
         value = self._assign(expression)

@@ -30,7 +30,7 @@ from .types import INT, VOID, Type
 from .values import FALSE, TRUE, Cell, NoValue, Scalar, static
 from .walk_base import WalkBase
 
-__all__ = ["Frame", "StatementWalk"]
+__all__ = ["Frame", "Loop", "StatementWalk", "children"]
 
 
 class Frame:

@@ -16,7 +16,6 @@ from .values import FALSE, TRUE, Scalar, static
 
 __all__ = ["Numbers"]
 
-_MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 _COMPARE = {
     "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip

@@ -11,7 +11,7 @@ from .errors import Place, Problem
 from .lexer import Token
 from .syntax import Expression, TypeName
 
-__all__ = ["BUILTIN_TEMPLATES", "BUILTIN_TYPES", "QUALIFIERS", "ParserBase"]
+__all__ = ["BUILTIN_TEMPLATES", "BUILTIN_TYPES", "ParserBase"]
 
 _SCALARS = (
     "bool", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bfloat", "float", "double",

@@ -200,7 +200,7 @@ class JaxSpace(Space):
 
     def asarray(self, x: Any, dtype: Any = None) -> Any:
         if isinstance(x, (np.generic, np.ndarray)) and x.ndim == 0:  # a traced constant, not an array that is captured
-            return lax.full((), np.asarray(x, dtype)[()])
+            return lax.full((), np.asarray(x, dtype)[()])  # type: ignore[arg-type]
         return jnp.asarray(x, dtype)
 
     def where(self, mask: Any, a: Any, b: Any) -> Any:

@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 
 __all__ = [
-    "BFLOAT", "BOOL", "CHAR", "COMPLEX", "DOUBLE", "FLOAT", "HALF", "INT", "LONG", "SCALARS", "SHORT", "UCHAR",
-    "UINT", "ULONG", "USHORT", "VOID", "ArrayType", "FunctionType", "MatrixType", "PointerType", "ScalarType",
-    "StructType", "Type", "VectorType", "alignment", "array_of", "common", "dtype_named", "from_dtype", "matrix_of",
-    "pointer_to", "promoted", "scalar_leaves", "size_of", "vector_of",
+    "BOOL", "COMPLEX", "FLOAT", "HALF", "INT", "LONG", "SCALARS", "UINT", "ULONG", "VOID", "ArrayType",
+    "FunctionType", "MatrixType", "PointerType", "ScalarType", "StructType", "Type", "VectorType", "alignment",
+    "array_of", "common", "dtype_named", "from_dtype", "matrix_of", "pointer_to", "promoted", "scalar_leaves",
+    "size_of", "vector_of",
 ]  # fmt: skip
 
 

@@ -1,0 +1,199 @@
+"""Statements: blocks, branches, loops and jumps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .parse_expressions import ExpressionParser
+from .syntax import (
+    Block,
+    Break,
+    Case,
+    Continue,
+    DoWhile,
+    ExpressionStatement,
+    For,
+    If,
+    Return,
+    Statement,
+    StaticAssert,
+    Switch,
+    While,
+)  # fmt: skip
+
+__all__ = ["StatementParser"]
+
+
+class StatementParser(ExpressionParser):
+    """The parser of statements."""
+
+    # What the parser of declarations provides
+    _declaration: Callable[..., list[Statement]]
+    _defines_type: Callable[..., bool]
+    _starts_declaration: Callable[[], bool]
+    _struct_or_enum: Callable[..., list[Statement]]
+
+    def text(self) -> list[Statement]:
+        """All statements up to the end."""
+        found: list[Statement] = []
+        while self.token.kind != "end":
+            found.extend(self.statement())
+        return found
+
+    def statement(self) -> list[Statement]:
+        """One statement; several where a namespace is opened, none where nothing is said."""
+        at, text = self.at, self.token.text
+        if text == "[" and self.peek() == "[":
+            self.attributes()
+            return self.statement()
+        method = _STATEMENTS.get(text) if self.token.kind in ("name", "op") else None
+        if method is not None:
+            found = getattr(self, method)()
+            return found if isinstance(found, list) else [found]
+        if self._defines_type():
+            return self._struct_or_enum(())
+        if self._starts_declaration():
+            return self._declaration(())
+        value = self.expression()
+        self.expect(";")
+        return [ExpressionStatement(at, value)]
+
+    def block(self) -> Block:
+        at = self.expect("{").place
+        body: list[Statement] = []
+        with self.scope():
+            while self.token.text != "}":
+                if self.token.kind == "end":
+                    self.fail("this { has no }", at)
+                body.extend(self.statement())
+        self.expect("}")
+        return Block(at, body)
+
+    def _one(self) -> Statement:
+        """The body of an `if` or a loop."""
+        at = self.at
+        with self.scope():
+            found = self.statement()
+        return found[0] if len(found) == 1 else Block(at, found)
+
+    def _empty(self) -> list[Statement]:
+        self.next()
+        return []
+
+    def _if(self) -> If:
+        at = self.next().place
+        self.accept("constexpr")
+        self.expect("(")
+        before: list[Statement] = []
+        if self._starts_declaration():
+            before = self._declaration((), ends=False)
+            if self.accept(";"):
+                condition = self.expression()
+            else:
+                from .syntax import Name
+
+                condition = Name(at, before[0].items[0].name)  # type: ignore[attr-defined]
+        else:
+            condition = self.expression()
+        self.expect(")")
+        then = self._one()
+        other = self._one() if self.accept("else") else None
+        return If(at, condition, then, other, before[0] if before else None)
+
+    def _for(self) -> Statement:
+        at = self.next().place
+        self.expect("(")
+        with self.scope():
+            start: Statement | None = None
+            if self.token.text == ";":
+                self.next()
+            elif self._starts_declaration():
+                (start,) = self._declaration((), ends=False)
+                if self.token.text == ":":
+                    self.fail("loops over the elements of an array are not in the supported language")
+                self.expect(";")
+            else:
+                start = ExpressionStatement(self.at, self.expression())
+                self.expect(";")
+            condition = None if self.token.text == ";" else self.expression()
+            self.expect(";")
+            step = None if self.token.text == ")" else self.expression()
+            self.expect(")")
+            return For(at, start, condition, step, self._one())
+
+    def _while(self) -> While:
+        at = self.next().place
+        self.expect("(")
+        condition = self.expression()
+        self.expect(")")
+        return While(at, condition, self._one())
+
+    def _do(self) -> DoWhile:
+        at = self.next().place
+        body = self._one()
+        self.expect("while")
+        self.expect("(")
+        condition = self.expression()
+        self.expect(")")
+        self.accept(";")
+        return DoWhile(at, condition, body)
+
+    def _switch(self) -> Switch:
+        at = self.next().place
+        self.expect("(")
+        subject = self.expression()
+        self.expect(")")
+        self.expect("{")
+        cases: list[Case] = []
+        with self.scope():
+            while self.token.text != "}":
+                if self.token.text in ("case", "default"):
+                    label = self.next()
+                    value = self.expression() if label.text == "case" else None
+                    self.expect(":")
+                    if cases and not cases[-1].body:
+                        cases[-1].values.append(value)
+                    else:
+                        cases.append(Case(label.place, [value], []))
+                elif not cases:
+                    self.fail("expected 'case' or 'default'")
+                else:
+                    cases[-1].body.extend(self.statement())
+        self.expect("}")
+        return Switch(at, subject, cases)
+
+    def _break(self) -> Break:
+        at = self.next().place
+        self.expect(";")
+        return Break(at)
+
+    def _continue(self) -> Continue:
+        at = self.next().place
+        self.expect(";")
+        return Continue(at)
+
+    def _return(self) -> Return:
+        at = self.next().place
+        value = None if self.token.text == ";" else self.assignment()
+        self.expect(";")
+        return Return(at, value)
+
+    def _goto(self) -> Statement:
+        self.fail(f"{self.token.text} is not in the supported language")
+
+    def _static_assert(self) -> StaticAssert:
+        at = self.next().place
+        self.expect("(")
+        condition = self.assignment()
+        message = self.next().text if self.accept(",") else ""
+        self.expect(")")
+        self.expect(";")
+        return StaticAssert(at, condition, message)
+
+
+_STATEMENTS = {
+    ";": "_empty", "{": "block", "if": "_if", "for": "_for", "while": "_while", "do": "_do", "switch": "_switch",
+    "break": "_break", "continue": "_continue", "return": "_return", "goto": "_goto", "asm": "_goto", "try": "_goto",
+    "throw": "_goto", "static_assert": "_static_assert", "namespace": "_namespace", "using": "_using",
+    "typedef": "_typedef", "template": "_template",
+}  # fmt: skip
