@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -11,20 +12,50 @@ from . import devices
 from .device import gpu
 from .errors import expected
 
-__all__ = ["device_info", "is_available", "moved", "start_capture", "stop_capture"]
+__all__ = [
+    "device_info", "enable_metal", "is_available", "metal_is_available", "moved", "start_capture", "stop_capture",
+]  # fmt: skip
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
+_metal = os.environ.get("MXCOMPAT_METAL", "") not in ("", "0")
+"""Whether Metal is to be said to be there."""
+
+
+def metal_is_available() -> bool:
+    """Whether programs are told that MLX's Metal backend is there. `mx.is_available(mx.gpu)` tells of an accelerator.
+
+    Returns:
+        False, so that programs with a fallback take it, unless `mx.ext.metal.enable` or the environment variable
+        `MXCOMPAT_METAL=1` says otherwise. Metal kernels run either way.
+
+    Example:
+        >>> mx.metal.is_available()
+        False
+    """
+    return _metal
+
+
+metal_is_available.__name__ = metal_is_available.__qualname__ = "is_available"
+
+
+def enable_metal(on: bool) -> bool:
+    """Have programs told that Metal is there, or not; what they were told before."""
+    global _metal
+    before, _metal = _metal, on
+    return before
+
+
 def is_available() -> bool:
-    """Whether MLX's own backend of this name is there. `mx.is_available(mx.gpu)` tells of an accelerator.
+    """Whether MLX's CUDA backend is there. `mx.is_available(mx.gpu)` tells of an accelerator.
 
     Returns:
         False.
 
     Example:
-        >>> mx.metal.is_available()
+        >>> mx.cuda.is_available()
         False
     """
     return False

@@ -9,8 +9,30 @@ all threads. A `Scalar` (`values`) is a number of each thread; `numbers` is C's 
 and writes buffers, `masks` and `loops` control flow, `calls` functions, `space` the namespaces it is all written over.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .errors import KernelError
-from .kernel import Kernel, parse_kernel
 from .signature import Input, Output, Signature, TemplateValue
 
-__all__ = ["Input", "Kernel", "KernelError", "Output", "Signature", "TemplateValue", "parse_kernel"]
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+__all__ = ["Input", "KernelError", "Output", "Signature", "TemplateValue", "parse_kernel"]
+
+
+def parse_kernel(source: str, header: str, signature: Signature) -> Kernel:
+    """Parse a kernel.
+
+    Args:
+        source: the body of its function.
+        header: what stands in front of it.
+        signature: its parameters.
+
+    Raises:
+        KernelError: where it does not parse, or uses what is not supported.
+    """
+    from .kernel import Kernel  # here, since few programs have kernels
+
+    return Kernel(source, header, signature)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mxcompat._graph import policy
 
-__all__ = ["Axes", "Region", "Resplit", "lane_splits", "regions"]
+__all__ = ["Axes", "Region", "Resplit", "cut_region", "lane_splits", "regions"]
 
 
 class Resplit(Exception):
@@ -47,6 +47,26 @@ def regions(grid: Sequence[int], group: Sequence[int]) -> list[Region]:
         parts.append([(0, whole, t)] * (whole > 0) + [(whole, 1, rest)] * (rest > 0))
     found = [Region(*zip(*choice, strict=True)) for choice in product(*reversed(parts))]  # type: ignore[arg-type]
     return [Region(r.first[::-1], r.groups[::-1], r.size[::-1]) for r in found]
+
+
+def cut_region(region: Region, most: int, together: bool) -> tuple[Region, int, int, Region | None] | None:
+    """A region of at most so many threads, if a group has no more; the axis along which it follows itself, and how
+    often, and what is left of the whole; None if the whole is that small."""
+    parts = region.groups if together else region.size
+    total = prod(region.groups) * prod(region.size)
+    axis = max(range(3), key=parts.__getitem__)
+    if total <= most or parts[axis] == 1:
+        return None
+    per = max(1, most * parts[axis] // total)
+    count, rest = divmod(parts[axis], per)
+
+    def with_part(n: int, first: int) -> Region:
+        sizes = tuple([n if k == axis else p for k, p in enumerate(parts)])
+        begin = tuple([first if k == axis else f for k, f in enumerate(region.first)])
+        return region._replace(first=begin, **{"groups" if together else "size": sizes})
+
+    begin = region.first[axis]
+    return with_part(per, begin), axis, count, with_part(rest, begin + count * per) if rest else None
 
 
 class Axis(NamedTuple):

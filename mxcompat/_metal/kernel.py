@@ -6,14 +6,18 @@ The walk goes over the header and the body for each region of the grid: the whol
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .axes import Axes, Region, Resplit, lane_splits, regions
+from mxcompat._graph import policy
+from mxcompat._jax import lax
+
+from .axes import Axes, Region, Resplit, cut_region, lane_splits, regions
 from .check import check
 from .errors import KernelError, Place, Problem
 from .lexer import Token
+from .masks import children
 from .names import bind
 from .numbers import Numbers
 from .parse_base import BUILTIN_TEMPLATES
@@ -22,11 +26,12 @@ from .prelude import PRELUDE
 from .preprocess import Macro, preprocess
 from .signature import Input, Output, Signature
 from .space import JaxSpace, NumpySpace, Space
-from .syntax import Binary, Conditional, Expression, Literal, Statement, Unary
-from .types import dtype_named
+from .syntax import Binary, Conditional, Declarator, Expression, Literal, Statement, Unary
+from .types import UINT, dtype_named
+from .values import Scalar
 from .walk import Walk
 
-__all__ = ["Kernel", "parse_kernel"]
+__all__ = ["Kernel"]
 
 
 _OF_GROUPS = (
@@ -36,6 +41,16 @@ _OF_GROUPS = (
 
 
 _OF_LANES = ("simd", "quad", "shfl", "_sync", "lane", "warp")
+
+
+class Launch(NamedTuple):
+    """How a kernel is run: see `Kernel.run`."""
+
+    space: Space
+    grid: tuple[int, int, int]
+    group: tuple[int, int, int]
+    most_steps: int | None
+    checked: bool
 
 
 class Kernel:
@@ -65,6 +80,7 @@ class Kernel:
             parts.append(parser.text())
         check(parts)
         self.prelude, self.declared, self.body = parts
+        self.arrays = any(_has_arrays(statement) for statement in (*self.declared, *self.body))
 
     def error(self, problem: Problem, place: Place | None = None) -> KernelError:
         """The error of a problem, at its place."""
@@ -76,7 +92,7 @@ class Kernel:
 
     def run(
         self, xp: Any, inputs: Sequence[Any], grid: tuple[int, int, int], threadgroup: tuple[int, int, int],
-        init_value: float | None = None,
+        init_value: float | None = None, *, most_steps: int | None = None, checked: bool = False,
     ) -> list[Any]:  # fmt: skip
         """Run the kernel.
 
@@ -86,33 +102,64 @@ class Kernel:
             grid: how many threads along x, y and z.
             threadgroup: how many of a group.
             init_value: what the outputs are at first; 0 by default.
+            most_steps: how often NumPy goes round loops before it gives up; None for as often as they say.
+            checked: True if NumPy is to look for indices out of bounds.
 
         Returns:
             The outputs.
 
         Raises:
             KernelError: if the kernel does something outside of the supported language.
+            TooLong: after `most_steps` steps of loops.
+            IndexError: if it is checked and a thread reads or writes out of bounds.
         """
         space: Space = NumpySpace() if xp is np else JaxSpace()
-        group = tuple([max(1, min(t, n)) for t, n in zip(threadgroup, grid, strict=True)])
+        group: Any = tuple([max(1, min(t, n)) for t, n in zip(threadgroup, grid, strict=True)])
+        start = Launch(space, grid, group, most_steps, checked)
         flat = [self._flat(space, x, i) for x, i in zip(inputs, self.signature.inputs, strict=True)]
         outputs = [self._empty(space, o, init_value) for o in self.signature.outputs]
         if min(grid) > 0:
-            found = regions(grid, group) if self.together else [Region((0, 0, 0), (1, 1, 1), tuple(grid))]  # type: ignore[arg-type]
             with np.errstate(all="ignore"):
-                for region in found:
-                    outputs = self._region(space, region, flat, outputs, grid, group)
+                for region in regions(grid, group) if self.together else [Region((0, 0, 0), (1, 1, 1), grid)]:
+                    outputs = self._pieces(start, region, flat, outputs)
         return [self._shaped(space, x, o) for x, o in zip(outputs, self.signature.outputs, strict=True)]
 
+    def _pieces(self, start: Launch, region: Region, inputs: list[Any], outputs: list[Any]) -> list[Any]:
+        """The outputs after all threads of a region, so many of them at a time as fit into memory."""
+        most = policy.MOST_THREADS if start.space.traced else policy.MOST_HOST_THREADS
+        if start.space.traced and self.arrays:
+            most //= policy.ARRAY_SHARE
+        cut = cut_region(region, most, self.together)
+        if cut is None:
+            return self._region(start, region, inputs, outputs)
+        piece, axis, count, rest = cut
+        size = (piece.groups if self.together else piece.size)[axis]
+        first, last = piece.first[axis], piece.first[axis] + (count - 1) * size
+
+        def one(k: Any, outputs: Any) -> Any:
+            by = start.space.cast(k, UINT.dtype) * UINT.dtype.type(size) + UINT.dtype.type(first)
+            return tuple(self._region(start, piece, inputs, list(outputs), (axis, Scalar(UINT, by, (), first, last))))
+
+        if start.space.traced:
+            found = lax.fori_loop(np.int32(0), np.int32(count), one, tuple(outputs))
+        else:
+            found = tuple(outputs)
+            for k in range(count):
+                found = one(np.asarray(k, np.int32), found)
+        return self._pieces(start, rest, inputs, list(found)) if rest is not None else list(found)
+
     def _region(
-        self, space: Space, region: Region, inputs: list[Any], outputs: list[Any], grid: Any, group: Any
-    ) -> list[Any]:
+        self, start: Launch, region: Region, inputs: list[Any], outputs: list[Any],
+        moved: tuple[int, Scalar] | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """The outputs after the threads of a region. `moved` is an axis along which it does not begin where it says,
+        and where instead."""
         coordinates, splits = self._coordinates(region)
         while True:
             axes = Axes(coordinates, splits)
-            walk = Walk(space, Numbers(space, axes), self)
+            walk = Walk(start.space, Numbers(start.space, axes), self, start.most_steps, start.checked)
             try:
-                memories = bind(walk, self, region, grid, group, inputs, outputs)
+                memories = bind(walk, self, region, start.grid, start.group, inputs, outputs, moved)
                 walk.start()
                 return [m.data for m in memories]
             except Resplit as wanted:
@@ -171,6 +218,13 @@ def _split(splits: dict[str, tuple[int, ...]], wanted: Resplit, extents: dict[st
     return {**splits, wanted.role: made}
 
 
+def _has_arrays(node: Any) -> bool:
+    """True if there are local arrays."""
+    if isinstance(node, Declarator) and node.dimensions and node.type.space != "threadgroup":
+        return True
+    return any(_has_arrays(child) for child in children(node))
+
+
 def _condition(tokens: list[Token]) -> int:
     """The value of the condition of an `#if`."""
     parser = Parser(tokens, tokens[0].place, set(), set(), set())
@@ -203,17 +257,3 @@ def _fold(node: Expression) -> int:
             }[node.op]
         )  # fmt: skip
     Problem.at(node.at, "this is no condition for the preprocessor")
-
-
-def parse_kernel(source: str, header: str, signature: Signature) -> Kernel:
-    """Parse a kernel.
-
-    Args:
-        source: the body of its function.
-        header: what stands in front of it.
-        signature: its parameters.
-
-    Raises:
-        KernelError: where it does not parse.
-    """
-    return Kernel(source, header, signature)

@@ -27,6 +27,7 @@ from .syntax import (
     Expression,
     For,
     Function,
+    Index,
     Name,
     Postfix,
     Return,
@@ -34,10 +35,10 @@ from .syntax import (
     Unary,
     While,
 )
-from .types import INT, ScalarType
+from .types import INT, ArrayType, ScalarType
 from .values import FALSE, Cell, Scalar
 
-__all__ = ["LoopWalk"]
+__all__ = ["LoopWalk", "TooLong"]
 
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
 
@@ -64,8 +65,15 @@ class _Unknown(Exception):
     """A loop is not what it was taken for."""
 
 
+class TooLong(Exception):
+    """Raised where NumPy has gone round loops as often as it is to."""
+
+
 class LoopWalk(CallWalk):
-    """The walk over loops."""
+    """The walk over loops. `most_steps` is how often NumPy goes round them, None for as often as they say."""
+
+    steps = 0
+    most_steps: int | None = None
 
     kernel: Any
 
@@ -81,7 +89,7 @@ class LoopWalk(CallWalk):
             if trips is not None:
                 if trips.count == 0:
                     return
-                if trips.count * weight <= policy.MOST_UNROLLED:
+                if self._is_unrolled(statement, trips, weight):
                     self._directly(statement, trips.count)
                     return
                 if self._attempt(lambda: self._counted(statement, trips)):
@@ -89,6 +97,16 @@ class LoopWalk(CallWalk):
             elif self._attempt(lambda: self._few(statement, weight)):
                 return
             self._general(statement)
+
+    def _is_unrolled(self, statement: For, trips: Trips, weight: int) -> bool:
+        """True if a loop is walked step by step: it is short, or indexes a local array, whose elements then are values
+        of their own."""
+        if trips.count <= policy.FEW_STEPS and trips.count * weight <= policy.MOST_UNROLLED:
+            return True
+        if trips.count > policy.MOST_REGISTERS or trips.count * weight > 2 * policy.MOST_UNROLLED:
+            return False
+        found = [self.scope.get(name) for name in _indexed(statement.body)]
+        return any(isinstance(place, CellPlace) and isinstance(place.type, ArrayType) for place in found)
 
     def _attempt(self, way: Callable[[], None]) -> bool:
         """Walk a loop in one way; False, with all as it was, if it is not what it was taken for."""
@@ -137,6 +155,9 @@ class LoopWalk(CallWalk):
             if steps == limit:
                 raise _Unknown
             steps += 1
+            self.steps += 1
+            if self.steps == self.most_steps:
+                raise TooLong
             with self.inner():
                 self.run(statement.body)
             self.mask, loop.waiting = self.n.logical("|", self.mask, loop.waiting), FALSE
@@ -354,6 +375,14 @@ def _assigned(node: Any) -> set[str]:
         found.add(_root(node.operand) or "")
     for child in children(node):
         found |= _assigned(child)
+    return found
+
+
+def _indexed(node: Any) -> set[str]:
+    """The names of what is indexed."""
+    found = {_root(node.target) or ""} if isinstance(node, Index) else set()
+    for child in children(node):
+        found |= _indexed(child)
     return found
 
 

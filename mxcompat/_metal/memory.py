@@ -367,6 +367,18 @@ class _Box(NamedTuple):
     sizes: tuple[int, ...]
 
 
+def _merged(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The axes of a view, with those that follow on each other made one."""
+    found = dims[:1]
+    for c, n in dims[1:]:
+        before, m = found[-1]
+        if before == c * n:
+            found[-1] = (c, m * n)
+        else:
+            found.append((c, n))
+    return found
+
+
 def _box(width: int, base: Any, low: int, spread: int, dims: list[tuple[int, int]]) -> _Box | None:
     """Elements `base + sum(c * i)` of an axis as a box; None if they are not one. The base is `low` or up to `spread`
     more."""
@@ -377,6 +389,7 @@ def _box(width: int, base: Any, low: int, spread: int, dims: list[tuple[int, int
         total *= n
     else:  # no elements in between
         return _Box((width,), (base,), (total,))
+    dims = _merged(dims)
     shape: list[int] = []
     starts: list[Any] = []
     sizes: list[int] = []

@@ -20,9 +20,14 @@ __all__ = ["bind"]
 
 
 def bind(
-    walk: Walk, kernel: Kernel, region: Region, grid: Any, group: Any, inputs: list[Any], outputs: list[Any]
-) -> list[Memory]:
-    """Declare everything in the walk's outermost scope. Returns the memory of the outputs."""
+    walk: Walk, kernel: Kernel, region: Region, grid: Any, group: Any, inputs: list[Any], outputs: list[Any],
+    moved: tuple[int, Scalar] | None = None,
+) -> list[Memory]:  # fmt: skip
+    """Declare everything in the walk's outermost scope. Returns the memory of the outputs.
+
+    Args:
+        moved: an axis along which the region does not begin where it says, and where instead.
+    """
     names = walk.scope.names
     for name, value in CONSTANTS.items():
         names[name] = ValuePlace(value)
@@ -36,7 +41,7 @@ def bind(
         memory, pointer = _buffer(walk, of.name, of.dtype, data, False)
         names[of.name] = CellPlace(pointer.type, walk.cell(pointer))
         memories.append(memory)
-    _positions(walk, names, kernel, region, grid, group)
+    _positions(walk, names, kernel, region, grid, group, moved)
     return memories
 
 
@@ -77,14 +82,20 @@ def _constants(walk: Walk, names: dict[str, Any], name: str, kind: ScalarType, v
     names[name] = place
 
 
-def _positions(walk: Walk, names: dict[str, Any], kernel: Kernel, region: Region, grid: Any, group: Any) -> None:
+def _positions(
+    walk: Walk, names: dict[str, Any], kernel: Kernel, region: Region, grid: Any, group: Any, moved: Any
+) -> None:
     axes = walk.axes
 
-    def coordinate(role: str, extent: int, first: int = 0) -> Scalar:
+    def coordinate(axis: int, role: str, extent: int) -> Scalar:
         coefs = axes.coefs(role)
-        if not coefs:
-            return static(UINT, first)
-        return Scalar(UINT, first, coefs, first, first + extent - 1)
+        if moved is not None and moved[0] == axis:
+            first = moved[1]
+            if not walk.space.traced:
+                first = static(UINT, int(first.base))
+            return walk.n.same_type("+", first, Scalar(UINT, 0, coefs, 0, extent - 1) if coefs else static(UINT, 0))
+        first = region.first[axis]
+        return Scalar(UINT, first, coefs, first, first + extent - 1) if coefs else static(UINT, first)
 
     def three(parts: Any) -> ValuePlace:
         return ValuePlace(Vector(vector_of(UINT, 3), tuple(parts)))
@@ -97,13 +108,15 @@ def _positions(walk: Walk, names: dict[str, Any], kernel: Kernel, region: Region
 
     n = walk.n
     if not kernel.together:
-        names["thread_position_in_grid"] = three([coordinate(r, region.size[k]) for k, r in enumerate("xyz")])
+        walk.position = [coordinate(k, r, region.size[k]) for k, r in enumerate("xyz")]
+        names["thread_position_in_grid"] = three(walk.position)
         names["threads_per_grid"] = names["grid_size"] = known(grid)
         return
-    groups = [coordinate(f"g{r}", region.groups[k], region.first[k]) for k, r in enumerate("xyz")]
+    groups = [coordinate(k, f"g{r}", region.groups[k]) for k, r in enumerate("xyz")]
     threads = walk.threads(region)
     spread = [n.same_type("*", g, static(UINT, group[k])) for k, g in enumerate(groups)]
     position = [n.same_type("+", s, t) for s, t in zip(spread, threads.position, strict=True)]
+    walk.position = position
     names["thread_position_in_grid"] = three(position)
     names["thread_position_in_threadgroup"] = three(threads.position)
     names["threadgroup_position_in_grid"] = three(groups)
@@ -121,6 +134,8 @@ def _positions(walk: Walk, names: dict[str, Any], kernel: Kernel, region: Region
     names["dispatch_simdgroups_per_threadgroup"] = one(static(UINT, -(-full // 32)))
     names["threads_per_simdgroup"] = names["thread_execution_width"] = one(static(UINT, 32))
     four = static(UINT, 4)
+    axes.may_split = kernel.lanes and "quad" in kernel.source + kernel.header
     names["thread_index_in_quadgroup"] = one(n.binary("%", threads.lane, four))
     names["quadgroup_index_in_threadgroup"] = one(n.binary("/", threads.index, four))
+    axes.may_split = True
     names["quadgroups_per_threadgroup"] = one(static(UINT, -(-total // 4)))

@@ -50,9 +50,13 @@ class Walk(LoopWalk):
     functions = FUNCTIONS
     vector = staticmethod(vector_of)
 
-    def __init__(self, space: Space, n: Numbers, kernel: Kernel) -> None:
+    def __init__(
+        self, space: Space, n: Numbers, kernel: Kernel, most_steps: int | None = None, checked: bool = False
+    ) -> None:
         super().__init__(space, n)
-        self.kernel = kernel
+        self.kernel, self.most_steps = kernel, most_steps
+        self.checked = checked and not space.traced
+        self.position: list[Scalar] = []
         self.forms: dict[Any, Any] = {}
         self.instances: dict[Any, Type] = {}
         self.by_number: dict[int, Any] = {}

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from . import bounds
 from .errors import Place as TextPlace
 from .errors import Problem
 from .memory import Memory, Traffic, as_index
@@ -65,6 +66,7 @@ class WalkBase:
     """The state of a walk."""
 
     index_type = INT
+    checked = False
 
     def __init__(self, space: Space, n: Numbers) -> None:
         self.space, self.n, self.axes = space, n, n.axes
@@ -298,6 +300,8 @@ class WalkBase:
     def load(self, memory: Any, type: Type, index: Scalar) -> Value:
         """What the threads of the mask read; 0 out of bounds."""
         if isinstance(type, ScalarType):
+            if self.checked:
+                bounds.check(self, memory, type, index, "reads")
             found = self.n.make(type, self.traffic.read(memory, type, as_index(self.n, index)))
             if type in (BOOL,) or (type.kind in "ui" and type.bits < 32):
                 found.low, found.high = (found.low, found.high) if found.static else (type.low, type.high)
@@ -317,9 +321,9 @@ class WalkBase:
             assert isinstance(value, Scalar)
             if memory.const:
                 raise Problem(f"{memory.name} cannot be written to")
+            if self.checked:
+                bounds.check(self, memory, type, index, "writes")
             self.log(memory, memory.data)
-            if not self.space.traced and self.logs and not memory.owned:
-                memory.owned = False
             self.traffic.write(memory, type, as_index(self.n, index), self.n.array(value), self.mask)
             return
         for (m, t, i), part in zip(self.parts(memory, type, index), value.parts, strict=True):  # type: ignore[attr-defined]

@@ -2,8 +2,9 @@
 
 from mxcompat._array import backends as _backends
 from mxcompat._array import memory as _memory
-from mxcompat._array.backends import is_available, start_capture, stop_capture
+from mxcompat._array.backends import metal_is_available as is_available
 from mxcompat._array.backends import moved as _moved
+from mxcompat._array.backends import start_capture, stop_capture
 
 __all__ = [
     "clear_cache", "device_info", "get_active_memory", "get_cache_memory", "get_peak_memory", "is_available",

@@ -24,11 +24,12 @@ from mxcompat._graph.ir.traces import readable
 from mxcompat._graph.run import background, budget, events, single, traces
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._jax import jax
+from mxcompat._ops.fast.metal import METAL_KERNEL, check_bounds
 from mxcompat._transforms.compiling import compile_disabled
 
 __all__ = [
-    "CacheInfo", "cache_info", "cache_limit", "cache_size", "clear_cache", "compiles", "eager", "explain",
-    "host_disabled", "nan_check",
+    "CacheInfo", "bounds_check", "cache_info", "cache_limit", "cache_size", "clear_cache", "compiles", "eager",
+    "explain", "host_disabled", "nan_check",
 ]  # fmt: skip
 
 
@@ -187,6 +188,36 @@ def nan_check() -> Iterator[None]:
         inputs[:] = [node.inputs, node.op]
 
     with _after_each_op(check, remember):
+        yield
+
+
+@contextmanager
+def bounds_check() -> Iterator[None]:
+    """Like `eager`, and a Metal kernel one of whose threads reads or writes out of bounds raises.
+
+    Without it, such a read gives zero, and such a write is dropped. Each kernel is run once more, in NumPy.
+
+    Raises:
+        IndexError: names the kernel, the line, the thread and the index.
+
+    Example:
+        >>> shift = mx.fast.metal_kernel(
+        ...     name="shift", input_names=["x"], output_names=["y"],
+        ...     source="uint i = thread_position_in_grid.x; y[i] = x[i + 1];",
+        ... )
+        >>> with mx.ext.debug.bounds_check():
+        ...     shift(inputs=[mx.ones(4)], output_shapes=[(4,)], output_dtypes=[mx.float32], grid=(4, 1, 1),
+        ...           threadgroup=(4, 1, 1))
+        Traceback (most recent call last):
+            ...
+        IndexError: [metal_kernel] shift: source line 1: thread (3, 0, 0) reads x[4], which has 4 elements.
+    """
+
+    def check(node: Node) -> None:
+        if node.op is METAL_KERNEL:
+            check_bounds(node)
+
+    with _after_each_op(lambda node: None, check):
         yield
 
 

@@ -15,21 +15,22 @@ from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import DTYPES, Aval, aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.rules import COST, HOST
+from mxcompat._graph.run.values import numpy_value
 from mxcompat._jax import jnp
-from mxcompat._metal import Kernel, Signature, parse_kernel
+from mxcompat._metal import Signature, parse_kernel
 from mxcompat._metal.signature import full_text
 
 from ..define import op
 from .metal_contract import Definition, Launch, define, launch
 
-__all__ = ["METAL_KERNEL", "metal_kernel", "run_kernel"]
+__all__ = ["METAL_KERNEL", "check_bounds", "metal_kernel", "run_kernel"]
 
 _PARAMS = ("source", "header", "signature", "grid", "threadgroup", "init_value")
 _BY_LABEL = {d._label: d for d in DTYPES}
 
 
 @lru_cache(maxsize=policy.MOST_KERNELS)
-def _parsed(source: str, header: str, signature: Signature) -> Kernel:
+def _parsed(source: str, header: str, signature: Signature) -> Any:
     """The kernel. Raises KernelError where it does not parse."""
     return parse_kernel(source, header, signature)
 
@@ -48,16 +49,37 @@ METAL_KERNEL = op("metal_kernel", _lowered, _avals, _PARAMS)
 
 
 @HOST.of(METAL_KERNEL)
-def _on_host(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple[Any, ...]:
+def _on_host(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple[Any, ...] | None:
     source, header, signature, grid, threadgroup, init_value = params
-    return tuple(_parsed(source, header, signature).run(np, inputs, grid, threadgroup, init_value))
+    kernel = _parsed(source, header, signature)
+    from mxcompat._metal.loops import TooLong  # here, since few programs have kernels
+
+    most = policy.MOST_KERNEL_STEPS
+    try:
+        return tuple(kernel.run(np, inputs, grid, threadgroup, init_value, most_steps=most))
+    except TooLong:
+        return None
 
 
 @COST.of(METAL_KERNEL)
 def _cost(out: tuple[Aval, ...], params: tuple, *avals: Aval) -> float:
     source, _, _, grid, *_ = params
-    lines = source.count("\n") + 1
-    return lines * (policy.LINE_SECONDS + policy.THREAD_SECONDS * grid[0] * grid[1] * grid[2])
+    elements = max(grid[0] * grid[1] * grid[2], sum(a.size for a in (*out, *avals)))
+    return (source.count("\n") + 1) * (policy.LINE_SECONDS + policy.THREAD_SECONDS * elements)
+
+
+def check_bounds(node: Node) -> None:
+    """Run a kernel in NumPy, and look for reads and writes out of bounds.
+
+    Args:
+        node: a node of the op whose inputs have values.
+
+    Raises:
+        IndexError: names the kernel, the line, the thread and the index.
+    """
+    source, header, signature, grid, threadgroup, init_value = node.params
+    inputs = [np.asarray(numpy_value(n)) for n in node.inputs]
+    _parsed(source, header, signature).run(np, inputs, grid, threadgroup, init_value, checked=True)
 
 
 def run_kernel(definition: Definition, launch: Launch, nodes: Sequence[Node]) -> list[array]:

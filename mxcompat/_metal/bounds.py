@@ -1,0 +1,34 @@
+"""Reads and writes out of bounds, found while NumPy runs a kernel: which thread, and which index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .memory import Memory, as_index
+from .types import ScalarType
+from .values import Scalar
+
+__all__ = ["check"]
+
+
+def check(walk: Any, memory: Memory, type: ScalarType, index: Scalar, verb: str) -> None:
+    """Raise IndexError for the first thread of the mask whose index is out of bounds.
+
+    Args:
+        verb: "reads" or "writes", for the message.
+    """
+    count = walk.space.recast(memory.data, type.dtype).shape[-1]
+    extents = walk.axes.extents
+    where = np.broadcast_to(walk.n.array(as_index(walk.n, index)), extents)
+    wrong = ((where < 0) | (where >= count)) & np.broadcast_to(walk.n.array(walk.mask), extents)
+    if not wrong.any():
+        return
+    first = np.unravel_index(int(np.argmax(wrong)), extents) if extents else ()
+    thread = tuple([int(np.broadcast_to(walk.n.array(p), extents)[first]) for p in walk.position])
+    at = walk.place_now
+    raise IndexError(
+        f"[metal_kernel] {walk.kernel.signature.name}: {at.part} line {at.line}: thread {thread} {verb} "
+        f"{memory.name}[{int(where[first])}], which has {count} elements."
+    )

@@ -1,0 +1,222 @@
+"""What kernels become: slices, rolled loops, pieces; their derivatives; and their errors."""
+
+import jax
+import numpy as np
+import pytest
+
+import mxcompat as mx
+from mxcompat._graph import policy
+from mxcompat._metal import KernelError, parse_kernel
+
+I = "uint i = thread_position_in_grid.x; "  # noqa: E741
+
+
+def call(source, inputs, shapes, grid, group=(32, 1, 1), dtypes=None, header="", **options):
+    inputs = [mx.array(x) if isinstance(x, np.ndarray) else x for x in inputs]
+    names = ["x", "y", "z", "w"][: len(inputs)]
+    outputs = ["out", "out2"][: len(shapes)]
+    kernel = mx.fast.metal_kernel(name="k", input_names=names, output_names=outputs, source=source, header=header)
+    grid = grid if isinstance(grid, tuple) else (grid, 1, 1)
+    return kernel(
+        inputs=inputs, output_shapes=shapes, output_dtypes=dtypes or [mx.float32] * len(shapes), grid=grid,
+        threadgroup=group, **options,
+    )  # fmt: skip
+
+
+def primitives(source, shape, grid, group=(32, 1, 1), template=()):
+    """The names of the primitives that JAX is given, on all levels, of a kernel of one input and output."""
+    from mxcompat._metal import Input, Output, Signature, TemplateValue
+
+    strides = tuple(int(np.prod(shape[k + 1 :])) for k in range(len(shape)))
+    values = tuple(TemplateValue(name, "int", value) for name, value in template)
+    signature = Signature("k", (Input("x", "float32", shape, strides),), (Output("out", "float32", shape),), values)
+    kernel = parse_kernel(source, "", signature)
+    with jax.enable_x64(True):
+        jaxpr = jax.make_jaxpr(lambda x: tuple(kernel.run(jax.numpy, [x], grid, group)))(np.zeros(shape, "f"))
+    found = []
+
+    def walk(jaxpr):
+        from jax.extend.core import jaxprs_in_params
+
+        for equation in jaxpr.eqns:
+            found.append(equation.primitive.name)
+            for inner in jaxprs_in_params(equation.params):
+                walk(inner)
+
+    walk(jaxpr.jaxpr)
+    return found
+
+
+def test_what_follows_the_threads_is_sliced():
+    for source, grid in (
+        (I + "out[i] = x[i] * 2;", (64, 1, 1)),
+        (I + "if (i >= 60) return; out[i + 2] = x[59 - i];", (64, 1, 1)),
+        (I + "out[i % 8 * 8 + i / 8] = x[i];", (64, 1, 1)),
+        ("uint2 g = thread_position_in_grid.xy; out[g.y * 8 + g.x] = x[g.x * 8 + g.y];", (8, 8, 1)),
+        (I + "float s = 0; for (uint k = 0; k < 8; k++) { s += x[i * 8 + k]; out[i * 8 + k] = s; }", (8, 1, 1)),
+    ):
+        found = primitives(source, (64,), grid)
+        assert "gather" not in found
+        assert "scatter" not in found
+    assert "gather" in primitives(I + "out[i] = x[uint(x[i])];", (64,), (64, 1, 1))
+
+
+def test_long_loops_stay_rolled():
+    body = "float s = 0; for (int k = 0; k < N; k++) s += x[(i + k) % 64] * s; out[i] = s;"
+    sizes = [len(primitives(I + body, (64,), (64, 1, 1), template=[("N", n)])) for n in (100, 1000)]
+    assert sizes[0] == sizes[1]
+    assert "scan" in primitives(I + body, (64,), (64, 1, 1), template=[("N", 100)])
+    assert "while" in primitives(I + "float v = x[i]; while (v > 1) v /= 2; out[i] = v;", (64,), (64, 1, 1))
+
+
+def test_a_grid_of_many_threads_is_computed_in_pieces(monkeypatch):
+    monkeypatch.setattr(policy, "MOST_THREADS", 256)
+    monkeypatch.setattr(policy, "MOST_HOST_THREADS", 256)
+    source = "threadgroup float s[32]; uint l = thread_position_in_threadgroup.x; " + I
+    source += (
+        "s[l] = x[i]; threadgroup_barrier(mem_flags::mem_threadgroup); out[i] = s[threads_per_threadgroup.x - 1 - l];"
+    )
+    x = np.arange(1000, dtype="f")
+    whole, rest = x[:992].reshape(-1, 32)[:, ::-1].ravel(), x[992:][::-1]
+    np.testing.assert_array_equal(call(source, [x], [(1000,)], 1000)[0], np.concatenate([whole, rest]))
+    with mx.ext.debug.host_disabled():
+        np.testing.assert_array_equal(call(source, [x], [(1000,)], 1000)[0], np.concatenate([whole, rest]))
+        np.testing.assert_array_equal(call(I + "out[i] = x[i];", [x], [(1000,)], 1000)[0], x)
+
+
+def test_a_large_grid_takes_little_memory():
+    source = I + "if (i == 4) out[0] = x[1]; if (i == 268435455u) out[1] = x[2];"
+    (found,) = call(source, [np.arange(3, dtype="f")], [(2,)], 1 << 28)
+    np.testing.assert_array_equal(found, [1, 2])
+
+
+def softmax(x):
+    source = """
+        threadgroup float part[32];
+        uint lid = thread_position_in_threadgroup.x, row = threadgroup_position_in_grid.x, n = x_shape[1];
+        float m = -INFINITY;
+        for (uint k = lid; k < n; k += 32) m = max(m, x[row * n + k]);
+        part[lid] = m;
+        for (uint h = 16; h > 0; h /= 2) {
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+            if (lid < h) part[lid] = max(part[lid], part[lid + h]);
+        }
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        m = part[0];
+        float total = 0;
+        for (uint k = lid; k < n; k += 32) total += exp(x[row * n + k] - m);
+        total = simd_sum(total);
+        for (uint k = lid; k < n; k += 32) out[row * n + k] = exp(x[row * n + k] - m) / total;
+    """
+    return call(source, [x], [x.shape], 32 * x.shape[0])[0]
+
+
+@pytest.mark.parametrize("size", [64, 50])
+def test_derivatives_through_groups(size):
+    x, t = mx.random.normal((3, size)), mx.random.normal((3, size))
+    ours, theirs = (lambda f: lambda x: (f(x) * t).sum()), lambda x: mx.softmax(x, axis=-1)
+    np.testing.assert_allclose(softmax(x), theirs(x), 1e-5)
+    np.testing.assert_allclose(mx.grad(ours(softmax))(x), mx.grad(ours(theirs))(x), 1e-4, 1e-6)
+    np.testing.assert_allclose(mx.jvp(softmax, [x], [t])[1][0], mx.jvp(theirs, [x], [t])[1][0], 1e-4, 1e-6)
+    several = mx.stack([x, t])
+    np.testing.assert_allclose(mx.vmap(softmax)(several), mx.softmax(several, axis=-1), 1e-5)
+
+
+def test_derivatives_do_not_come_through_branches_not_taken():
+    source = (
+        I + "float v = x[i]; if (v <= 0) { out[i] = 0; return; } out[i] = sqrt(v) + log(v) + (v > 1 ? 1 / (v - 1) : v);"
+    )
+    found = mx.grad(lambda x: call(source, [x], [x.shape], x.size)[0].sum())(mx.array([-1.0, 0.0, 1.0, 2.0]))
+    np.testing.assert_allclose(found, [0, 0, 0.5 + 1 + 1, 0.5 / 2**0.5 + 0.5 - 1], 1e-6)
+
+
+def test_atomics_have_derivatives():
+    source = I + "atomic_fetch_add_explicit((device atomic_float*)&out[i % 2], x[i] * x[i], memory_order_relaxed);"
+    x = mx.arange(6.0)
+    weights = mx.array([1.0, 3.0])
+    found = mx.grad(lambda x: (call(source, [x], [(2,)], 6, init_value=0)[0] * weights).sum())(x)
+    np.testing.assert_allclose(found, 2 * np.arange(6) * np.array([1, 3] * 3), 1e-6)
+
+
+def test_a_loop_of_unknown_length_has_no_derivative_in_reverse():
+    source = I + "\nfloat v = x[i];\nwhile (v > 1) v *= 0.5f;\nout[i] = v;"
+
+    def function(x):
+        return call(source, [x], [x.shape], x.size)[0]
+
+    x = mx.array([3.0, 0.5])
+    np.testing.assert_array_equal(mx.jvp(function, [x], [mx.ones(2)])[1][0], [0.25, 1])
+    with pytest.raises(ValueError, match=r"\[metal_kernel\] k: source line 3: .*mx.custom_function"):
+        mx.eval(mx.grad(lambda x: function(x).sum())(x))
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "column", "reason"),
+    [
+        ("out[0] = x[0]", 1, 13, "expected ';', but found the end of the text"),
+        ("int a = 1;\n  out[0] = a +* ;", 2, 17, "expected an expression, but found ';'"),
+        ("float a = foo(3);", 1, 11, "use of undeclared function 'foo'"),
+        ("out[0] = b;", 1, 10, "use of undeclared name 'b'"),
+        ("unknown_t a;", 1, 11, "expected ';', but found 'a'"),
+        ("if (x[0] > 0) {\n out[0] = 1;", 1, 15, "this { has no }"),
+        ("#if D\nout[0] = 1;", 1, 2, "this #if has no #endif"),
+        ("texture2d<float> t;", 1, 1, "texture2d is not in the supported language"),
+        ("out[0] = 1;\natomic_compare_exchange_weak_explicit(p, &e, v, r, r);", 2, 1, "compare-and-swap is not"),
+        ("simdgroup_float8x8 m;", 1, 1, "simdgroup_float8x8 is not in the supported language"),
+        ("goto end;", 1, 1, "goto is not in the supported language"),
+    ],
+)
+def test_errors_say_where(source, line, column, reason):
+    with pytest.raises(KernelError) as error:
+        mx.eval(call(source, [np.ones(2, "f")], [(2,)], 2))
+    found = error.value
+    assert isinstance(found, RuntimeError)
+    assert (found.name, found.line) == ("k", line)
+    assert reason in found.reason
+    assert f"source line {line}, column {found.column}" in str(found)
+    assert source.split("\n")[line - 1] in str(found)
+    assert found.column == column
+
+
+def test_errors_in_a_header():
+    with pytest.raises(KernelError, match=r"\[metal_kernel\] k: header line 2, column 17: expected '\)', but found"):
+        call("out[0] = 1;", [np.ones(2, "f")], [(2,)], 2, header="\nfloat f(float a { return a; }")
+
+
+def test_indices_out_of_bounds_are_zero_and_dropped_or_found():
+    x = np.arange(1.0, 9.0, dtype="f")
+    source = I + "out[i + 4] = x[i + 2] + x[int(i) - 5];"
+    np.testing.assert_array_equal(call(source, [x], [(8,)], 8)[0], [0, 0, 0, 0, 3, 4, 5, 6])
+    with (
+        mx.ext.debug.bounds_check(),
+        pytest.raises(IndexError, match=r"k: source line 1: thread \(6, 0, 0\) reads x\[8\], which has 8 elements"),
+    ):
+        call(source, [x], [(8,)], 8)
+    with mx.ext.debug.bounds_check():
+        call(I + "if (i < 8) out[i] = i > 0 ? x[i - 1] : 0;", [x], [(8,)], 20)
+
+
+def test_long_loops_are_left_to_xla():
+    source = I + "float s = 0; for (int k = 0; k < 1000; k++) s += x[i]; out[i] = s;"
+    before = mx.ext.debug.compiles()
+    np.testing.assert_allclose(call(source, [np.ones(3, "f")], [(3,)], 3)[0], [1000] * 3)
+    assert mx.ext.debug.compiles() == before + 1
+
+
+def test_metal_is_said_to_be_there_if_asked_to():
+    assert not mx.metal.is_available()
+    with mx.ext.metal.enable():
+        assert mx.metal.is_available()
+        assert not mx.cuda.is_available()
+        with mx.ext.metal.enable(False):
+            assert not mx.metal.is_available()
+        assert mx.metal.is_available()
+    assert not mx.metal.is_available()
+
+
+def test_equal_calls_are_one_structure():
+    x = np.arange(4, dtype="f")
+    for _ in range(3):
+        with mx.ext.debug.explain() as messages:
+            mx.eval(call(I + "out[i] = x[i] + 41;", [x], [(4,)], 4))
+    assert not [m for m in messages if "compile" in m]
