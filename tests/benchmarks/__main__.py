@@ -1,7 +1,7 @@
 """`python -m tests.benchmarks [TABLE] [WORDS] [--rounds N] [--json FILE] [--report DIR]`: print medians and ratios.
 
-TABLE is `cold` (what a process meets for the first time), `everyday` (small calls) or `distributed` (two processes);
-without it, what is warm, beside hand-written `jax.jit`. With WORDS, only the rows whose names contain one of them.
+TABLE is `cold` (what a process meets for the first time), `everyday` (small calls), `distributed` (two processes) or
+`metal` (kernels); without it, what is warm, beside hand-written `jax.jit`. With WORDS, only the rows whose names contain one of them.
 Exits with status 1 if a target is missed. `--report docs/benchmarks` measures all tables, and writes the page of the
 documentation there.
 """
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import cold, distributed, everyday, generation, processes, report, sharded, timing
+from . import cold, distributed, everyday, generation, metal, processes, report, sharded, timing
 from .table import Row, Table, present
 from .workloads import WORKLOADS, Workload
 
@@ -89,6 +89,7 @@ _TABLES = {
     "cold": (cold.rows, cold.ROUNDS),
     "distributed": (distributed.rows, distributed.ROUNDS),
     "everyday": (everyday.rows, everyday.ROUNDS),
+    "metal": (metal.rows, metal.ROUNDS),
 }
 """The tables with a name of their own: what measures each, and in how many rounds unless told otherwise."""
 
