@@ -1,9 +1,9 @@
 """`python -m tests.benchmarks [TABLE] [WORDS] [--rounds N] [--json FILE] [--report DIR]`: print medians and ratios.
 
 TABLE is `cold` (what a process meets for the first time), `everyday` (small calls), `distributed` (two processes) or
-`metal` (kernels); without it, what is warm, beside hand-written `jax.jit`. With WORDS, only the rows whose names contain one of them.
-Exits with status 1 if a target is missed. `--report docs/benchmarks` measures all tables, and writes the page of the
-documentation there.
+`metal` (kernels); without it, what is warm, beside hand-written `jax.jit`. With WORDS, only the rows whose names have
+one of them. Exits with status 1 if a target is missed. `--report docs/benchmarks` measures all tables, and writes the
+page of the documentation there.
 """
 
 from __future__ import annotations

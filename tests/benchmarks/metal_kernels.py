@@ -1,4 +1,4 @@
-"""Kernels in Metal, and the same in mx operations: `python -m tests.benchmarks metal` times them, tests differentiate."""
+"""Kernels in Metal, and the same in mx operations: `tests.benchmarks metal` times them, tests differentiate them."""
 
 from __future__ import annotations
 
