@@ -51,7 +51,7 @@ class Lanes:
         """An array over the axes of threads, of one over lanes; of one of extent 1 along the lanes, too."""
         lead = a.shape[: self.first]
         if a.shape[-1] == 1 and self.width == self.count:
-            return a.reshape(*lead, *(1,) * len(self.extents))
+            return a.reshape((*lead, *(1,) * len(self.extents)))
         a = self.space.broadcast(a, (*lead, self.count // self.width, self.width))
         return a.reshape(*lead, *self.extents)
 

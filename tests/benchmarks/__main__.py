@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import cold, distributed, everyday, generation, processes, real, report, sharded, timing
+from . import cold, distributed, everyday, generation, metal, processes, real, report, sharded, timing
 from .table import Row, Table, present
 from .workloads import WORKLOADS, Workload
 
@@ -89,6 +89,7 @@ _TABLES = {
     "cold": (cold.rows, cold.ROUNDS),
     "distributed": (distributed.rows, distributed.ROUNDS),
     "everyday": (everyday.rows, everyday.ROUNDS),
+    "metal": (metal.rows, metal.ROUNDS),
     "real": (real.rows, real.ROUNDS),
 }
 """The named tables: the function that measures each, and its default number of rounds."""

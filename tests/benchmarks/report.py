@@ -167,9 +167,7 @@ def _sides(row: Row) -> list[str]:
 def plot(rows: Sequence[Row], palette: Palette, title: str) -> Drawing:
     """Plot the ratios of the rows on a logarithmic axis: a dot for the median, a bar between the quartiles."""
     colours = dict(zip(SIDES[1:], (palette.accent, palette.second), strict=True))
-    ends = [
-        end for row in rows for side in _sides(row) for end in (row.ratio(side) or 1.0, *row.spread.get(side, ()))
-    ]
+    ends = [end for row in rows for side in _sides(row) for end in (row.ratio(side) or 1.0, *row.spread.get(side, ()))]
     low, high = 2.0 ** math.floor(math.log2(min(*ends, 0.5))), 2.0 ** math.ceil(math.log2(max(*ends, 2.0)))
     left, width, step, top = 330, 400, 22, 46
 

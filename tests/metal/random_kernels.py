@@ -1,9 +1,9 @@
-"""Random kernels: a strategy for hypothesis that writes bodies with variables of all types, branches, nested loops whose
-length differs from thread to thread, early returns, arrays, group memory, barriers and SIMD groups.
+"""Random kernels: a strategy for hypothesis that writes bodies with variables of all types, branches, nested loops
+whose length differs from thread to thread, early returns, arrays, group memory, barriers and SIMD groups.
 
-A kernel's result is the same wherever it is computed: no overflow of a conversion, no division by zero, no shift beyond the
-width, no race. Floats are small whole numbers after each assignment, so that sums and products are exact in float32, and
-rounded in half and bfloat alike.
+A kernel's result is the same wherever it is computed: no overflow of a conversion, no division by zero, no shift beyond
+the width, no race. Floats are small whole numbers after each assignment: sums and products are exact in float32, and
+rounded alike in half and bfloat.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class _Writer:
 
     def real(self, depth=2):
         """An expression of type float."""
-        return f"float({self.floating('float', depth)})"
+        return f"(float)({self.floating('float', depth)})"
 
     def floating(self, kind, depth=2):
         leaves = [*self.of([kind])]
@@ -206,15 +206,17 @@ class _Writer:
         a = self.integer(1)
         return self.pick(
             f"simd_sum(int({a}))", f"simd_max(int({a}))", f"simd_min(uint({a}))", f"simd_or(uint({a}))",
-            f"simd_prefix_exclusive_sum(uint({a}))", f"simd_prefix_inclusive_sum(int({a}))", f"simd_broadcast_first(int({a}))",
-            f"int(simd_any(({a}) & 1))", f"int(simd_all(({a}) & 3))", "int(simd_is_first())", f"int(ulong(simd_ballot(({a}) & 1)))",
+            f"simd_prefix_exclusive_sum(uint({a}))", f"simd_prefix_inclusive_sum(int({a}))",
+            f"simd_broadcast_first(int({a}))", f"int(simd_any(({a}) & 1))", f"int(simd_all(({a}) & 3))",
+            "int(simd_is_first())", f"int(ulong(simd_ballot(({a}) & 1)))",
         )  # fmt: skip
 
     def exchange(self):
         """Write a place of group memory, and read others': between barriers, by all threads that are left."""
         barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);"
         name = self.pick(*self.of(["int"]), "w")
-        return f"{barrier} shared[lid] = {self.integer(1)}; {barrier} {name} = shared[{self.pick('(lid + 1)', '(lid * 3 + 5)', '0')} % n];"
+        place = self.pick("(lid + 1)", "(lid * 3 + 5)", "0")
+        return f"{barrier} shared[lid] = {self.integer(1)}; {barrier} {name} = shared[{place} % n];"
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Every construct of Metal's that programs use, in NumPy and in XLA, against the kernel's own source compiled by g++."""
+"""Every construct of Metal's that programs use, in NumPy and in XLA, against the same source compiled by g++."""
 
 import pytest
 

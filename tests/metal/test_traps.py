@@ -107,7 +107,13 @@ def test_outputs_are_memory():
         if (i == 7) atomic_store_explicit(&y[6], 5, memory_order_relaxed);
     """
     assert call(source, {}, [(8, mx.int32)], init=2, atomic_outputs=True) == [[12, 12, 12, 12, 2, 2, 5, 2]]
-    source = "uint i = thread_position_in_grid.x; y[i] = i; y[i] = y[i] * y[i] + 1; y1[i] = y[i] - 1; if (i == 3) y1[39] = -1;"
+    source = """
+        uint i = thread_position_in_grid.x;
+        y[i] = i;
+        y[i] = y[i] * y[i] + 1;
+        y1[i] = y[i] - 1;
+        if (i == 3) y1[39] = -1;
+    """
     squares, less = call(source, {}, [(N, mx.int32)] * 2, grid=39)
     assert squares == [i * i + 1 for i in range(39)] + [0], "no thread writes the last"
     assert less == [i * i for i in range(39)] + [-1]

@@ -5,26 +5,9 @@ from .case import DATA, case
 __all__ = ["FUNCTIONS"]
 
 _UNARY = [
-    "exp",
-    "exp2",
-    "exp10",
-    "log",
-    "log2",
-    "log10",
-    "sqrt",
-    "rsqrt",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "atanh",
-]
+    "exp", "exp2", "exp10", "log", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "tanh", "asinh", "atanh",
+]  # fmt: skip
 _EXACT = ["floor", "ceil", "trunc", "round", "rint", "fabs", "abs", "sign", "saturate", "fract"]
 _METAL = {"g": "float", "h": "half", "b": "bfloat16_t"}
 _DTYPES = {"g": "float32", "h": "float16", "b": "bfloat16"}
@@ -47,34 +30,55 @@ _OF_TYPES = {
 FUNCTIONS = {
     **_OF_TYPES,
     "functions of two": case(
-        "float a = p[I], q = g[I]; y[I] = pow(a, q); y1[I] = atan2(a, q); y2[I] = fmod(q * 9, a); y3[I] = copysign(a, q); y4[I] = step(a, q);"
-        "y5[I] = fdim(a, q); y6[I] = powr(a, 2.0f); y7[I] = pow(q, 3.0f);",
+        """
+            float a = p[I], q = g[I]; y[I] = pow(a, q); y1[I] = atan2(a, q); y2[I] = fmod(q * 9, a);
+            y3[I] = copysign(a, q); y4[I] = step(a, q); y5[I] = fdim(a, q); y6[I] = powr(a, 2.0f);
+            y7[I] = pow(q, 3.0f);
+        """,
         "pg", "float32 float32 float32 float32 float32 float32 float32 float32", tol=3e-6,
     ),
     "functions of three": case(
-        "float a = p[I], q = g[I]; y[I] = mix(a, q, 0.25f); y1[I] = clamp(q, -0.5f, 0.5f); y2[I] = smoothstep(0.0f, 1.0f, q); y3[I] = fma(a, q, a);"
-        "y4[I] = clamp(k[I], 2, 6); y5[I] = median3(k[I], 4, 7); y6[I] = max3(a, q, 0.1f); y7[I] = select(a, q, o[I]); y8[I] = min3(1, 2, k[I]);",
+        """
+            float a = p[I], q = g[I]; y[I] = mix(a, q, 0.25f); y1[I] = clamp(q, -0.5f, 0.5f);
+            y2[I] = smoothstep(0.0f, 1.0f, q); y3[I] = fma(a, q, a); y4[I] = clamp(k[I], 2, 6);
+            y5[I] = median3(k[I], 4, 7); y6[I] = max3(a, q, 0.1f); y7[I] = select(a, q, o[I]);
+            y8[I] = min3(1, 2, k[I]);
+        """,
         "pgko", "float32 float32 float32 float32 int32 int32 float32 float32 int32", tol=2e-6,
     ),
     "rounding": case(
-        "float a = f[I] * 2; y[I] = rint(a); y1[I] = round(a); y2[I] = trunc(a); y3[I] = floor(a); y4[I] = ceil(a); y5[I] = int(a); y6[I] = rint(2.5f);"
-        "y7[I] = round(-2.5f);", "f", "float32 float32 float32 float32 float32 int32 float32 float32",
+        """
+            float a = f[I] * 2; y[I] = rint(a); y1[I] = round(a); y2[I] = trunc(a); y3[I] = floor(a);
+            y4[I] = ceil(a); y5[I] = int(a); y6[I] = rint(2.5f); y7[I] = round(-2.5f);
+        """, "f", "float32 float32 float32 float32 float32 int32 float32 float32",
     ),
     "minimum and nan": case(
-        "float a = f[I] > 0 ? NAN : f[I]; y[I] = min(a, 1.0f); y1[I] = max(a, -1.0f); y2[I] = fmin(2.0f, a); y3[I] = isnan(a); y4[I] = max(k[I], 5);"
-        "y5[I] = min(u[I], 77u); y6[I] = isinf(a / 0.0f); y7[I] = isfinite(a); y8[I] = max(1.0f, a); y9[I] = a == a;",
+        """
+            float a = f[I] > 0 ? NAN : f[I]; y[I] = min(a, 1.0f); y1[I] = max(a, -1.0f); y2[I] = fmin(2.0f, a);
+            y3[I] = isnan(a); y4[I] = max(k[I], 5); y5[I] = min(u[I], 77u); y6[I] = isinf(a / 0.0f);
+            y7[I] = isfinite(a); y8[I] = max(1.0f, a); y9[I] = a == a;
+        """,
         "fku", "float32 float32 float32 bool int32 uint32 bool bool float32 bool",
     ),
     "decompositions": case(
-        "float w; y[I] = modf(f[I], w); y1[I] = w; int e; y2[I] = frexp(f[I], e); y3[I] = e; y4[I] = ldexp(f[I], 3); float c; y5[I] = sincos(f[I], c);"
-        "y6[I] = c; y7[I] = signbit(f[I]);", "f", "float32 float32 float32 int32 float32 float32 float32 bool", tol=1e-6,
+        """
+            float w; y[I] = modf(f[I], w); y1[I] = w; int e; y2[I] = frexp(f[I], e); y3[I] = e;
+            y4[I] = ldexp(f[I], 3); float c; y5[I] = sincos(f[I], c); y6[I] = c; y7[I] = signbit(f[I]);
+        """, "f", "float32 float32 float32 int32 float32 float32 float32 bool", tol=1e-6,
     ),
     "name spaces": case(
-        "y[I] = metal::precise::exp(p[I]) + metal::fast::log(p[I]) + precise::sqrt(p[I]) + metal::max(p[I], 0.5f);", "p", tol=3e-6,
+        """
+            y[I] = metal::precise::exp(p[I]) + metal::fast::log(p[I]) + precise::sqrt(p[I]) + metal::max(p[I], 0.5f);
+        """, "p", tol=3e-6,
     ),
-    "integers' absolute values": case("y[I] = abs(i[I]); y1[I] = abs(s[I]); y2[I] = abs(c[I]);", "isc", "int32 int32 int32"),
+    "integers' absolute values": case(
+        "y[I] = abs(i[I]); y1[I] = abs(s[I]); y2[I] = abs(c[I]);", "isc", "int32 int32 int32",
+    ),
     "helpers": case(
-        "y[I] = area(p[I], 3) + twice(p[I]); int a = k[I], q = 7; swap(a, q); y1[I] = a * 100 + q; y2[I] = fact(k[I] % 5);",
+        """
+            y[I] = area(p[I], 3) + twice(p[I]); int a = k[I], q = 7; swap(a, q); y1[I] = a * 100 + q;
+            y2[I] = fact(k[I] % 5);
+        """,
         "pk", "float32 int32 int32",
         header="""
             inline float area(float a, float b = 2.0f) { return a * b; }
@@ -97,23 +101,33 @@ FUNCTIONS = {
         """,
     ),
     "templates": case(
-        "y[I] = pick<float, 3>(f[I]) + pick<half, 2>(1.3f); y1[I] = larger(k[I], 4); y2[I] = larger<float>(f[I], 2); y3[I] = N * D + (B ? 1000 : 0);"
-        "T w = f[I] / 3; y4[I] = w; y5[I] = Sum<T, 2>::of(w);",
-        "fk", "float32 int32 float32 int32 float16 float32", template=[("T", "float16"), ("N", 3), ("D", -2), ("B", True)],
+        """
+            y[I] = pick<float, 3>(f[I]) + pick<half, 2>(1.3f); y1[I] = larger(k[I], 4);
+            y2[I] = larger<float>(f[I], 2); y3[I] = N * D + (B ? 1000 : 0); T w = f[I] / 3; y4[I] = w;
+            y5[I] = Sum<T, 2>::of(w);
+        """,
+        "fk", "float32 int32 float32 int32 float16 float32",
+        template=[("T", "float16"), ("N", 3), ("D", -2), ("B", True)],
         header="""
-            template <typename T, int N> inline T pick(T x) { T r = T(0); for (int k = 0; k < N; k++) r += x; return r; }
+            template <typename T, int N> inline T pick(T x) { T r = T(0); for (int k = 0; k < N; k++) r += x;
+            return r; }
             template <typename T> T larger(T a, T b) { return a < b ? b : a; }
             template <typename T, int N> struct Sum { static T of(T x) { return x * T(N); } };
         """,
     ),
     "overloads": case(
         "y[I] = kind(1) + kind(1.0f) * 10 + kind(half(1)) * 100 + kind(uint(1)) * 1000 + kind(I) * 10000;", "", "int32",
-        header="inline int kind(int x) { return 1; } inline int kind(float x) { return 2; } inline int kind(half x) { return 3; }"
-        "inline int kind(uint x) { return 4; }",
+        header="""
+            inline int kind(int x) { return 1; } inline int kind(float x) { return 2; }
+            inline int kind(half x) { return 3; } inline int kind(uint x) { return 4; }
+        """,
     ),
     "structs": case(
-        "Point a = {f[I], 2.0f}; Point q; q.x = 1; q.y = g[I]; Point r = add(a, q); y[I] = r.x * r.length2(); Line line; line.from = a; line.to = q;"
-        "line.to.x += 5; y1[I] = line.to.x + line.from.y; Point all[2] = {a, q}; y2[I] = all[k[I] & 1].x; q = a; y3[I] = q.x;",
+        """
+            Point a = {f[I], 2.0f}; Point q; q.x = 1; q.y = g[I]; Point r = add(a, q); y[I] = r.x * r.length2();
+            Line line; line.from = a; line.to = q; line.to.x += 5; y1[I] = line.to.x + line.from.y;
+            Point all[2] = {a, q}; y2[I] = all[k[I] & 1].x; q = a; y3[I] = q.x;
+        """,
         "fgk", "float32 float32 float32 float32", tol=1e-6,
         header="""
             struct Point { float x; float y; float length2() const { return x * x + y * y; } };
@@ -122,13 +136,36 @@ FUNCTIONS = {
         """,
     ),
     "lambdas": case(
-        "auto square = [](float x) { return x * x; }; float scale = 3; auto scaled = [&](float x) -> float { if (x < 0) return -scale; return scale * x; };"
-        "auto count = [&]() { scale += 1; }; y[I] = square(f[I]); y1[I] = scaled(f[I]); count(); count(); y2[I] = scale;", "f", "float32 float32 float32",
+        """
+            auto square = [](float x) { return x * x; }; float scale = 3; auto scaled = [&](float x) -> float {
+            if (x < 0) return -scale; return scale * x; }; auto count = [&]() { scale += 1; };
+            y[I] = square(f[I]); y1[I] = scaled(f[I]); count(); count(); y2[I] = scale;
+        """, "f", "float32 float32 float32",
     ),
     "macros": case(
-        "y[I] = SQUARE(f[I] + 1) + TWICE; ADD(y1[I], k[I]) y2[I] = CAT(va, lue); y3[I] = FOURTH(f[I]);\n#if LEVEL > 2 && defined(TWICE)\ny4[I] = 1;\n"
-        "#elif LEVEL\ny4[I] = 2;\n#else\ny4[I] = 3;\n#endif\n#ifdef NOTHING\ny5[I] = 1;\n#else\ny5[I] = 2;\n#endif\n#undef TWICE\n#define TWICE 5\ny6[I] = TWICE;\n"
-        "#if (D % 4)\ny7[I] = 1;\n#else\ny7[I] = 4;\n#endif",
+        """
+            y[I] = SQUARE(f[I] + 1) + TWICE; ADD(y1[I], k[I]) y2[I] = CAT(va, lue); y3[I] = FOURTH(f[I]);
+            #if LEVEL > 2 && defined(TWICE)
+            y4[I] = 1;
+            #elif LEVEL
+            y4[I] = 2;
+            #else
+            y4[I] = 3;
+            #endif
+            #ifdef NOTHING
+            y5[I] = 1;
+            #else
+            y5[I] = 2;
+            #endif
+            #undef TWICE
+            #define TWICE 5
+            y6[I] = TWICE;
+            #if (D % 4)
+            y7[I] = 1;
+            #else
+            y7[I] = 4;
+            #endif
+        """,
         "fk", "float32 int32 int32 float32 int32 int32 int32 int32", template=[("D", 3)],
         header="""
             #define SQUARE(x) ((x) * (x))
@@ -150,8 +187,11 @@ FUNCTIONS = {
         "constant int GRID[2][3] = {{1, 2, 3}, {4, 5, 6}}; static constant constexpr const int N = 6;",
     ),
     "prelude": case(
-        "y[I] = Limits<float>::min; y1[I] = Limits<int>::max; y2[I] = ceildiv(I, 4u); y3[I] = elem_to_loc(I, x_shape, x_strides, x_ndim);"
-        "float16_t q = float16_t(f[I]); y4[I] = q; y5[I] = Limits<half>::finite_max;",
+        """
+            y[I] = Limits<float>::min; y1[I] = Limits<int>::max; y2[I] = ceildiv(I, 4u);
+            y3[I] = elem_to_loc(I, x_shape, x_strides, x_ndim); float16_t q = float16_t(f[I]); y4[I] = q;
+            y5[I] = Limits<half>::finite_max;
+        """,
         "f", "float32 int32 uint32 int64 float16 float16", arrays={"x": DATA["g"].reshape(7, 10)},
     ),
 }  # fmt: skip

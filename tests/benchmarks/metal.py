@@ -1,0 +1,94 @@
+"""`python -m tests.benchmarks metal`: kernels in Metal beside the same in mx operations, the first time and warm.
+
+Both run in this process, in turn. Each row pair is a kernel and, below it, the operations; a kernel of 40 lines is to
+be compiled within a second.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from . import timing
+from .metal_kernels import KERNELS, Pair
+from .table import Row
+
+__all__ = ["ROUNDS", "rows"]
+
+ROUNDS = 5
+_OF_OPERATIONS = 3.0
+_COMPILE_MS = 1000.0
+_WARM_SECONDS = 2.0
+
+
+def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+    """Two rows for each kernel, with the targets in the first."""
+    import mxcompat.core as mx
+
+    for pair in KERNELS:
+        if wanted(pair.name):
+            yield from _rows(mx, pair, rounds)
+
+
+def _rows(mx: Any, pair: Pair, rounds: int) -> Iterator[Row]:
+    inputs = [mx.array(value) for value in pair.inputs()]
+    mx.eval(inputs)
+
+    def step(function: Callable[..., Any]) -> np.ndarray:
+        out = function(mx, *inputs)
+        mx.eval(out)
+        return out
+
+    sides = [pair.kernel, pair.operations]
+    first = [_seconds(step, side) for side in sides]
+    compiled = _compile_seconds(step, pair.kernel)
+    results = [np.array(step(side)) for side in sides]
+    largest = np.abs(results[1]).max()
+    np.testing.assert_allclose(results[0], results[1], rtol=pair.tol, atol=pair.tol * largest)
+    for side in sides:
+        _warm_up(step, side)
+    times = [[], []]
+    for _ in range(rounds):
+        for taken, side in zip(times, sides, strict=True):
+            taken.append(_seconds(step, side))
+    warm = [1e3 * statistics.median(taken) for taken in times]
+    ratio = statistics.median(a / b for a, b in zip(*times, strict=True))
+    row = Row(f"{pair.name}, kernel, warm", "ms", {"mxcompat": warm[0]})
+    row.targets[f"{_OF_OPERATIONS:g} x the operations ({ratio:.2f})"] = ratio <= _OF_OPERATIONS
+    yield row
+    yield Row("  in mx operations, warm", "ms", {"mxcompat": warm[1]})
+    yield Row("  kernel, the first time", "ms", {"mxcompat": 1e3 * first[0]})
+    yield Row("  in mx operations, the first time", "ms", {"mxcompat": 1e3 * first[1]})
+    row = Row("  kernel, tracing and compiling", "ms", {"mxcompat": 1e3 * compiled})
+    row.limit(None, _COMPILE_MS)
+    yield row
+
+
+def _warm_up(step: Callable[..., Any], side: Callable[..., Any]) -> None:
+    """What is hot is compiled when it has taken as long as that would."""
+    end = time.perf_counter() + _WARM_SECONDS
+    step(side)
+    while time.perf_counter() < end:
+        step(side)
+    timing.settle()
+    step(side)
+
+
+def _seconds(step: Callable[..., Any], side: Callable[..., Any]) -> float:
+    start = time.perf_counter()
+    step(side)
+    return time.perf_counter() - start
+
+
+def _compile_seconds(step: Callable[..., Any], side: Callable[..., Any]) -> float:
+    """Seconds to trace a kernel and to compile it, without the import of JAX: of a first run by XLA, less a second."""
+    from mxcompat.ext.debug import clear_cache, host_disabled
+
+    with host_disabled():
+        step(side)
+        clear_cache()
+        return _seconds(step, side) - _seconds(step, side)
