@@ -148,7 +148,7 @@ def same(found: Any, wanted: Any) -> None:
         for one, other in zip(found, wanted, strict=True):
             same(one, other)
     elif isinstance(wanted, float):
-        assert found == pytest.approx(wanted, rel=2e-6)
+        assert found == pytest.approx(wanted, rel=1e-5)  # steps of training add up roundings of float32
     else:
         assert found == wanted
 

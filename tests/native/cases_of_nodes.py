@@ -216,7 +216,7 @@ def _of_fields() -> Iterator[Case]:
 
 
 def _of_connect() -> Iterator[Case]:
-    given = (Node, created, vars(buffers), nodes._own, nodes.ITEM, nodes._index, nodes.SCALAR)
+    given = (Node, created, vars(buffers), nodes._own, nodes.ITEM, nodes._index, nodes.SCALAR, nodes.get_frame)
     yield Case("connect_nodes", "the same again", native.connect_nodes, given)
     yield Case("connect_nodes", "no list of observers", native.connect_nodes, (Node, (), *given[2:]), TypeError)
     yield Case("connect_nodes", "one", native.connect_nodes, (Node,), TypeError)

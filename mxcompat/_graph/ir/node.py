@@ -165,8 +165,7 @@ _own = _Own()
 def caller(depth: int = 2) -> tuple[CodeType, int] | None:
     """Return the place in the user's code where an op is called, for the message if its evaluation fails.
 
-    `depth` is the number of frames to go up first: 1 is the caller of this function. The result is None if Python does
-    not tell.
+    `depth` is the number of frames to go up first: 1 is this function's caller. None if Python does not tell.
     """
     frame = caller_of(depth)
     if frame is not None and _own[frame.f_code.co_filename]:

@@ -13,7 +13,7 @@ from mxcompat._metal import Input, KernelError, Output, Signature, TemplateValue
 from .scopes import Scope
 from .texts import Text, text_of
 
-__all__ = ["Verdict", "look_at_kernel", "template_kinds"]
+__all__ = ["look_at_kernel", "template_kinds"]
 
 _ARGUMENTS = ("name", "input_names", "output_names", "source", "header")
 
