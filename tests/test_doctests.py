@@ -90,6 +90,7 @@ NOT_IN_MLX = {
     "clear_streams": "it then has not even its own",
     "custom_gradient": "it is JAX's",
     "gather_qqmm": "not implemented there on a CPU",
+    "metal_kernel": "it needs Metal there",
 }
 """Examples that real MLX does not run, or prints differently, with the reasons."""
 

@@ -71,6 +71,7 @@ WITHOUT_ERRORS = {
     ),
     **dict.fromkeys((*_in("testing", "Comparison Difference"), "mxcompat.ext.debug.CacheInfo"), "what others return"),
     **dict.fromkeys(_in("ext.sharding", "Mesh PartitionSpec"), "JAX's own"),
+    "mxcompat.ext.metal.enable": "sets a switch",
     **dict.fromkeys(_in("ext.sharding", "Collective"), "what `collectives` returns"),
     **dict.fromkeys(_in("ext.sparse", "SparseMatrix"), "made by other functions; its methods say what they raise"),
 }  # fmt: skip

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 __all__ = ["PAGES", "Page", "described", "short", "thing"]
 
@@ -163,8 +163,10 @@ def thing(name: str) -> Any:
 
 
 def described(name: str) -> bool:
-    """Return True if a name has a docstring and a signature, as functions and classes do and constants do not."""
-    return callable(thing(name)) and not isinstance(thing(name), (int, float))
+    """Return True if a name has a docstring and a signature, as functions and classes have. Constants and types such as
+    `Literal["a"]` have none."""
+    found = thing(name)
+    return callable(found) and not isinstance(found, (int, float)) and get_origin(found) is None
 
 
 def short(name: str) -> str:

@@ -15,7 +15,7 @@ class enable:
     block. The environment variable `MXCOMPAT_METAL=1` does the same for a whole process.
 
     Args:
-        on: whether it is to be so.
+        on: True if `is_available` is to return True.
 
     Example:
         >>> with mx.ext.metal.enable():

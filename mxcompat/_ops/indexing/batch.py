@@ -20,11 +20,18 @@ from .gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
 from .host import value_shapes
 from .plan import Plan
 from .put import DYNAMIC_UPDATE, MASKED_SCATTER, SCATTER_AXIS, update_shape
+from .room import PREFIX
 from .scatter import FILL, SCATTER, SLICE_UPDATE, stripped
 
 __all__: list[str] = []
 
 BATCH[TABLE["update_negative"]] = BATCH[TABLE["update_reciprocal"]] = batched_elementwise
+
+
+@BATCH.of(PREFIX)
+def _prefix(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
+    axis, count = params
+    return apply(op, inputs, (axis + 1, count))
 
 
 @BATCH.of(SLICE)

@@ -28,12 +28,13 @@ from .host import (
 )  # fmt: skip
 from .places import Places, positions
 from .put import DYNAMIC_UPDATE, MASKED_SCATTER, SCATTER_AXIS, update_shape
+from .room import PREFIX
 from .rows import accumulate, wide
 from .scatter import FILL, SCATTER, SLICE_UPDATE, is_whole
 
 __all__: list[str] = []
 
-for _op in (SLICE, GATHER, GATHER_AXIS, DYNAMIC_SLICE):
+for _op in (SLICE, PREFIX, GATHER, GATHER_AXIS, DYNAMIC_SLICE):
     PUSHFORWARD[_op] = linear(_op, 1)
     RESIDUALS[_op] = Residuals(slice(1, None), False)
 for _op in (MASKED_SCATTER, SCATTER_AXIS, DYNAMIC_UPDATE):
@@ -45,6 +46,14 @@ RESIDUALS[FILL] = READS_NOTHING
 def _nothing(count: int) -> tuple[None, ...]:
     """Return the cotangents of indices: None for each."""
     return (None,) * count
+
+
+@PULLBACK.of(PREFIX)
+def _prefix(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple[Any]:
+    axis, size = params
+    total = np.zeros(x.shape, g.dtype)
+    total[(slice(None),) * axis + (slice(size),)] = g
+    return (total,)
 
 
 @PULLBACK.of(SLICE)
