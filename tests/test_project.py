@@ -221,7 +221,7 @@ def _run_ci(home, **environment):
             (home / "bin" / tool).symlink_to(shutil.which(tool))
     environment = {"HOME": str(home), "PATH": f"{home}/bin", "PYENV_ROOT": str(home / "pyenv"), **environment}
     command = [shutil.which("bash"), ROOT / ".ci" / "run"]
-    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
     return found.returncode, re.findall("tested by (.*)", found.stdout), found.stdout + found.stderr
 
 

@@ -37,7 +37,7 @@ def test_every_allocation_may_fail() -> None:
 @pytest.mark.skipif(sys.getallocatedblocks() == 0, reason="blocks of memory are not counted")
 def test_what_is_wrong_is_seen() -> None:
     """Test the detector itself. It runs alone, since threads of a test session also allocate."""
-    program = "from tests.native.test_allocations import print_seen_faults; print_seen_faults()"
+    program = "from tests.native.test_allocations import write_seen_faults; write_seen_faults()"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     forgotten, kept = json.loads(done.stdout)
@@ -45,8 +45,8 @@ def test_what_is_wrong_is_seen() -> None:
     assert any("lost" in text for text in kept)
 
 
-def print_seen_faults() -> None:
-    """Print the faults found in a function that drops an error, and in one that leaks its objects at an error."""
+def write_seen_faults() -> None:
+    """Write to stdout the faults of a function that drops an error, and of one that leaks its objects at an error."""
     from .allocations import faults
     from .cases import Case
 
@@ -64,4 +64,4 @@ def print_seen_faults() -> None:
         leaked.append(bytearray(5))
         leaked.append(bytearray(500))
 
-    print(json.dumps([faults(Case("", function.__name__, function))[1] for function in (forgets, leaks)]))
+    sys.stdout.write(json.dumps([faults(Case("", function.__name__, function))[1] for function in (forgets, leaks)]))
