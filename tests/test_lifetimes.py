@@ -15,6 +15,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat._graph import policy
+from mxcompat._graph.run.plan import Call
 
 SHAPES = [(12, 8), (96,), (4, 24), (2, 6, 8)]
 
@@ -97,6 +98,45 @@ def test_what_is_read_later_is_not_written_over(seeds: range, monkeypatch, tmp_p
     for seed in seeds:
         monkeypatch.setattr(policy, "LIGHT_SECONDS", seed % 2 * 1e-3)
         run(seed, tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 2000), marks=pytest.mark.exhaustive)])
+def test_what_is_read_later_is_not_donated(seeds: range, xla_only, monkeypatch, tmp_path) -> None:
+    """Run everything in XLA, and donate arrays of any size."""
+    monkeypatch.setattr(policy, "DONATED_BYTES", 1)
+    monkeypatch.setattr(policy, "DONATED_ON_CPU", 1)
+    for seed in seeds:
+        run(seed, tmp_path / "x.npy")
+
+
+UPDATES: dict[str, tuple[Callable[..., Any], int]] = {
+    "by elementwise ops": (lambda m, v, w: (m * 0.9 + w, v * 0.99 + w * w), 2),
+    "within a call": (mx.compile(lambda m, v, w: (m * 0.9 + w, mx.square(v) + w)), 2),
+    "read by a product as well": (lambda m, v, w: (m * 0.9 + w, v * 0.99 + v @ w), 1),
+    "broadcast": (lambda m, v, w: (m * 0.9 + w, v[:1] * w), 1),
+    "one output for two": (lambda m, v, w: ((m + v) * w,), 1),
+}
+"""Functions of a state m, v and a matrix, and how many of these three are donated if only m and v are unreachable."""
+
+
+@pytest.mark.parametrize("kind", UPDATES)
+def test_what_a_step_updates_is_donated(kind: str, xla_only, plans, monkeypatch) -> None:
+    monkeypatch.setattr(policy, "DONATED_ON_CPU", 1 << 16)
+    update, count = UPDATES[kind]
+    w = mx.array(np.random.default_rng(0).uniform(0.5, 1, (256, 256)).astype(np.float32))
+    for held in (False, True):
+        state = [w + 1, w + 2]
+        mx.eval(state)
+        before = [np.array(x) for x in state]
+        expected = update(*map(mx.array, before), w)
+        mx.eval(expected)
+        outputs, kept = update(*state, w), [*state] if held else []
+        del state
+        mx.eval(outputs)
+        plan = plans[-1]
+        assert len(plan.executable.donated if isinstance(plan, Call) else plan.donated) == (0 if held else count)
+        assert all(np.allclose(x, y, rtol=1e-5) for x, y in zip(outputs, expected, strict=True))
+        assert all(np.array_equal(x, y) for x, y in zip(kept, before, strict=False))
 
 
 MADE = {

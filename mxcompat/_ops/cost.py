@@ -10,6 +10,7 @@ from typing import Any
 
 from mxcompat._graph.ir.rules import COST, LAPACK
 from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, OP_SECONDS
+from mxcompat._native import native
 
 from .conv import convolutions as _convolutions  # noqa: F401  these define the ops of the table
 from .define import TABLE
@@ -60,10 +61,11 @@ def _sorted(out: Any, params: tuple, x: Any, *others: Any) -> float:
     return OP_SECONDS + each * x.size
 
 
-def _unpacked(out: Any, params: tuple, x: Any, w: Any, *others: Any) -> float:
-    """Return the cost to unpack a quantized matrix, about 20 passes over its elements, and to multiply by it."""
-    elements = w.size * 8
-    return 10 * OP_SECONDS + elements * 20 * BYTE_SECONDS + FLOP_SECONDS * x.size * elements / max(x.shape[-1], 1)
+def _quantized(out: Any, params: tuple, x: Any, w: Any, *others: Any) -> float:
+    """Return the cost of a product with a quantized matrix. C multiplies by the packed words; NumPy unpacks them first,
+    in about 20 passes."""
+    unpacking = 0.0 if native is not None else w.size * 8 * 20 * BYTE_SECONDS
+    return 10 * OP_SECONDS + unpacking + _product(out, params, x)
 
 
 for _rule, _names in (
@@ -75,7 +77,7 @@ for _rule, _names in (
     (_cubic, ("linalg_pinv", "linalg_tri_inv", "linalg_cholesky_inv", "linalg_solve_triangular")),
     (_by_columns, ("linalg_lu", "linalg_lu_factor")),
     (_sorted, ("sort", "argsort", "partition", "argpartition", "topk", "median", "unique")),
-    (_unpacked, ("quantized_matmul", "quantized_matmul_fp", "gather_qmm", "gather_qmm_fp", "qqmm", "gather_qqmm")),
+    (_quantized, ("quantized_matmul", "quantized_matmul_fp", "gather_qmm", "gather_qmm_fp", "qqmm", "gather_qqmm")),
 ):
     COST.of(*[TABLE[name] for name in _names])(_rule)
 

@@ -113,6 +113,10 @@ LARGEST_KEPT = 1 << 25
 """The size above which arrays get memory pages of their own, which are returned at once. glibc accepts no larger
 value."""
 
+TRIMMED_BYTES = 1 << 26
+"""When an executable gets at least this much from NumPy, the memory that NumPy had is returned to the system. XLA's
+copies are elsewhere, so the heap would keep it."""
+
 MOST_KEPT_BYTES = (1 << 31) - 1
 """The largest value, as glibc stores the number in an int."""
 

@@ -52,12 +52,14 @@ class Executable:
         reproducible: whether it has to give the same bits in each run and each process.
 
     `donated` is as given, `passing` and `needs` say how many bytes it allocates (`allocation.needs`). `started` is when
-    it was called, `seconds` how long its results took when they were waited for, the last time.
+    it was called, `seconds` how long its results took when they were waited for, the last time. `trims`: whether
+    its last run took over so much from NumPy that free memory is returned to the system after the next run.
     """
 
     __slots__ = (
         "__weakref__", "_divided", "_improving", "_lowered", "_patience", "_place", "_runs", "_vectors", "baked",
         "call", "donated", "last_used", "lifted", "nbytes", "needs", "passing", "program", "seconds", "started",
+        "trims",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +74,7 @@ class Executable:
         self._lowered: Any = None
         self.last_used = clock.now
         self.started = self.seconds = 0.0
+        self.trims = False
         self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.COMPILED_PER_INSTRUCTION * program.weight
         quick = hurry and on_cpu() and program.placement is None  # processes that share a mesh run the same code
         options = REPRODUCIBLE if reproducible else QUICK if quick else FAST

@@ -10,6 +10,7 @@ from ..ir.linearize import Subgraph
 from ..ir.liveness import unreachable_leaves
 from ..ir.node import SCALAR, Node
 from ..ir.program import Program
+from ..ir.rules import CALLS, OVERWRITE
 from .allocation import nbytes
 from .failures import fails, may_fail
 from .platform import is_cpu
@@ -84,10 +85,39 @@ def _large_written(program: Program) -> list[int]:
 
 
 def _worth_donating(program: Program) -> Sequence[int]:
-    """The inputs that are large enough, and, on a CPU, that an op can write over.
+    """Return the inputs that are large enough, and on a CPU those that can be written over without a copy.
 
-    Where XLA merely reuses a donated buffer, it has to copy first what it still reads, which made a train step on a
-    CPU a fifth slower. On an accelerator memory is worth that.
+    On a CPU, XLA first copies a donated input that it still has to read, which made a train step a fifth slower. On an
+    accelerator memory is worth that.
     """
     found = large(program)
-    return _large_written(program) if found and is_cpu() else found
+    if not found or not is_cpu():
+        return found
+    return [*{*_large_written(program), *_updated(program)}]
+
+
+def _updated(program: Program) -> tuple[int, ...]:
+    """Return the inputs of at least `policy.DONATED_ON_CPU` bytes that are read by elementwise ops alone, each with a
+    result of the same shape: an optimizer's state, for example."""
+    found = program.facts.get("updated inputs")
+    if found is None:
+        sizes = enumerate(program.in_avals)
+        found = program.facts["updated inputs"] = tuple(
+            [k for k, a in sizes if nbytes(a) >= policy.DONATED_ON_CPU and _is_only_updated(program, k)]
+        )
+    return found
+
+
+def _is_only_updated(program: Program, k: int) -> bool:
+    """Return True if only elementwise ops, in calls too, read an input, each with a result of the input's shape."""
+    shape = program.in_avals[k].shape
+    for (op, params, slots), out in zip(program.instructions, program.avals, strict=True):
+        if ~k not in slots:
+            continue
+        if op in CALLS:
+            body = params[0]
+            if not all(j < len(body.in_avals) and _is_only_updated(body, j) for j, s in enumerate(slots) if s == ~k):
+                return False
+        elif op not in OVERWRITE or out.shape != shape:
+            return False
+    return True

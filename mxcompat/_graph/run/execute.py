@@ -1,4 +1,4 @@
-"""Execute: carry out a plan that computes a subgraph, and store the values. It knows no threshold."""
+"""Execute: carry out a plan that computes a subgraph, and store the values."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from mxcompat._jax import jax
 
+from .. import policy
 from ..ir import buffers
 from ..ir.aval import number
 from ..ir.fields import arrays_of
@@ -19,7 +20,7 @@ from ..ir.node import ITEM, SCALAR, Node, location
 from ..ir.node import store as _store
 from ..ir.outputs import hand_out
 from ..ir.traces import oldest_trace
-from . import allocation, cache, donation, host, single
+from . import allocation, cache, donation, heap, host, single
 from .compile import Executable
 from .events import span, stats, timers
 from .interpret import counts
@@ -83,10 +84,13 @@ def _run(
     """Run an executable on the leaves; an error says which op it came from, and which line of the user's called
     that."""
     stats.executions += 1
+    took_over = False
     try:
         arrays = arrays_of(subgraph.leaves)
         if executable.program.placement is None and not _HELD_BY_NUMPY.isdisjoint(map(type, arrays)):
-            arrays = [jax_value(n) for n in subgraph.leaves if n.op is not SCALAR]
+            arrays.clear()  # each NumPy array is freed once XLA has its copy
+            arrays += [jax_value(n) for n in subgraph.leaves if n.op is not SCALAR]
+            took_over = sum([x.nbytes for x in arrays]) >= policy.TRIMMED_BYTES
         for k in copied:
             arrays[k] = arrays[k].copy()
         values = _called(executable, arrays, scalars, counts)
@@ -94,6 +98,9 @@ def _run(
         fail(error, subgraph)
     for k in executable.donated:
         buffers.gone(arrays[k])
+    if executable.trims:  # only now has JAX released NumPy's arrays of the run before
+        heap.give_back()
+    executable.trims = took_over
     return values
 
 
