@@ -19,7 +19,7 @@ from .. import policy
 from ..ir import buffers
 from ..ir.program import Program
 from ..ir.structure import clock
-from . import allocation, background, budget, disk, notice
+from . import allocation, background, budget, disk, heap, notice
 from .arguments import baked, check_results, function, packed, vectors
 from .events import notify, span, stats
 from .forked import require_threads
@@ -139,6 +139,8 @@ class Executable:
             allocation.require_possible(traced.jaxpr.jaxpr)
             lowered = lower(traced, self._trace)
             compiled = compile_with(lowered, options)
+        if perf_counter() - start >= policy.TRIMMED_SECONDS:
+            heap.give_back()
         if self._patience == policy.PATIENCE_HEAVY:
             _keep_lowered(self, lowered)
         self._place.store_soon(options, compiled, _worth(lowered, perf_counter() - start), self._weigh)
