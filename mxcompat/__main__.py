@@ -1,7 +1,7 @@
-"""The command line: run MLX programs on mxcompat, and the tools for those who write them.
+"""The command line, which runs MLX programs on mxcompat, and has tools for developers.
 
-A first argument that is in `COMMANDS` is a command, anything else the program to run. `python -m mxcompat --help` lists
-them.
+If the first argument is in `COMMANDS`, it is a command; otherwise it is the program to run. `python -m mxcompat --help`
+lists the commands.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from mxcompat._version import MLX_VERSION, __version__
 
 
 class Command(NamedTuple):
-    """A command: its arguments and what it does, as `--help` shows them, and what is called with the arguments given.
+    """A command: its arguments and its description, as `--help` shows them, and the function that runs it.
 
-    That returns the exit status, and imports what it needs itself.
+    `run` gets the arguments, returns the exit status, and imports the modules that it needs.
     """
 
     arguments: str
@@ -30,7 +30,7 @@ class Command(NamedTuple):
 
 
 def main(argv: list[str]) -> int:
-    """Run the command line `argv`, without the program's name. Returns the exit status."""
+    """Run the command line `argv`, without the program's name. Return the exit status."""
     if not argv or argv[0] in ("-h", "--help"):
         print(_usage(), file=sys.stdout if argv else sys.stderr)
         return 0 if argv else 2
@@ -50,14 +50,14 @@ def _usage() -> str:
     rows = [("SCRIPT [args]", "run a script, `import mlx...` being mxcompat")]
     rows += [
         ("-m MODULE [args]", "the same for a module"),
-        ("-c CODE [args]", "for a line of code; - for what is piped in"),
+        ("-c CODE [args]", "for code; - for code from standard input"),
     ]
     rows += [(f"{name} {command.arguments}".rstrip(), command.about) for name, command in COMMANDS.items()]
     return "\n".join(["usage:", *[f"python -m mxcompat {call:<22} {about}" for call, about in rows]])
 
 
 def _no_arguments(given: list[str]) -> bool:
-    """Whether none were given; says so if not."""
+    """Return True if there are no arguments. Otherwise print an error and return False."""
     if given:
         print(f"mxcompat: unexpected arguments: {' '.join(given)}", file=sys.stderr)
     return not given
@@ -93,7 +93,7 @@ def _info(argv: list[str]) -> int:
 
 
 def _list_unpromised() -> None:
-    """Print what is used of JAX, XLA and CPython without a promise, and what is done where it does not hold."""
+    """Print the undocumented features of JAX, XLA and CPython that are used, and the fallback of each that fails."""
     from mxcompat._compat.registry import everything, unknown_names
 
     found = everything()
@@ -103,7 +103,7 @@ def _list_unpromised() -> None:
         said = f"holds: {one.purpose}" if one.holds else f"does not hold ({one.reason}): {one.fallback}"
         print(f"  {one.name:<{width}}  {said}")
     if unknown := unknown_names():
-        print(f"MXCOMPAT_WITHOUT has names of nothing: {', '.join(unknown)}")
+        print(f"MXCOMPAT_WITHOUT has unknown names: {', '.join(unknown)}")
 
 
 def _clear_cache(argv: list[str]) -> int:
@@ -113,7 +113,7 @@ def _clear_cache(argv: list[str]) -> int:
 
     directory = folder.directory()
     if directory is None:
-        print("mxcompat keeps nothing on disk (MXCOMPAT_CACHE=0, or there is no place for it)")
+        print("mxcompat stores nothing on disk (MXCOMPAT_CACHE=0, or there is no suitable folder)")
     else:
         print(f"removed {_amount(folder.clear())} from {directory}")
     return 0
@@ -137,10 +137,10 @@ def _profile(argv: list[str]) -> int:
 
 COMMANDS = {
     "launch": Command("-n N SCRIPT [args]", "run it as N processes that find each other; see `launch --help`", _launch),
-    "profile": Command("SCRIPT [args]", "run a script and say where the time went; see `profile --help`", _profile),
-    "check": Command("PATH...", "what the programs under PATH use of MLX that is missing here, or slow", _check),
-    "info": Command("", "versions, devices, compiled programs on disk, and what JAX and Python do not promise", _info),
-    "clear-cache": Command("", "remove these", _clear_cache),
+    "profile": Command("SCRIPT [args]", "run a script and show where its time goes; see `profile --help`", _profile),
+    "check": Command("PATH...", "list uses of MLX in the programs under PATH that are missing here, or slow", _check),
+    "info": Command("", "show versions, devices, stored programs, and undocumented features that are used", _info),
+    "clear-cache": Command("", "remove the compiled programs on disk", _clear_cache),
 }
 
 

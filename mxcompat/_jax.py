@@ -1,9 +1,9 @@
-"""JAX, imported when something of it is first asked for.
+"""JAX, imported when it is first used.
 
-Importing it takes longer than importing all the rest, and a program whose arrays NumPy computes never needs it. So no
-other file imports JAX: they take its modules from here, which are stand-ins at first. Once JAX has been imported, by
-whomever, the stand-ins give way to the modules themselves in all of mxcompat. What is looked up while mxcompat is
-imported, in a table of functions, say, is looked up in `lazy`.
+The import of JAX takes longer than all other imports, and a program whose arrays NumPy computes never needs JAX. So no
+other file imports it. The other files get its modules from here, as stand-ins at first. When any code imports JAX, the
+real modules replace the stand-ins in all modules of mxcompat. A table or decorator that needs a function of JAX while
+mxcompat is imported gets it from `lazy`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class _Module(ModuleType):
-    """What stands for a module until that is imported, which happens when something of it is asked for."""
+    """A stand-in for a module, which it imports at the first access to an attribute."""
 
     def __getattr__(self, name: str) -> Any:
         import_jax()
@@ -46,7 +46,7 @@ _STAND_INS = [jax, jnp, lax, ad, batching, mlir]
 
 
 def stand_in(name: str) -> Any:
-    """A stand-in for another module that comes with JAX, or the module if it has been imported."""
+    """Return a stand-in for another module of JAX, or the module itself if it is imported."""
     if name in sys.modules:
         return sys.modules[name]
     _STAND_INS.append(_Module(name))
@@ -54,8 +54,7 @@ def stand_in(name: str) -> Any:
 
 
 def _give_way(stand_in: _Module, module: ModuleType) -> None:
-    """Let what has the name of a stand-in, in mxcompat, be the module: to look something up there takes no longer then
-    than if JAX had been imported first."""
+    """Replace a stand-in by the real module in all modules of mxcompat, so that later accesses cost nothing extra."""
     for name, user in list(sys.modules.items()):
         if name.partition(".")[0] == "mxcompat":
             for key in [key for key, value in list(vars(user).items()) if value is stand_in]:
@@ -63,18 +62,18 @@ def _give_way(stand_in: _Module, module: ModuleType) -> None:
 
 
 def is_imported() -> bool:
-    """Whether JAX has been imported, or is being imported, by whomever."""
+    """Return True if any code has imported JAX, or is importing it."""
     return "jax" in sys.modules
 
 
 def is_array(value: Any) -> bool:
-    """`isinstance(value, jax.Array)`. JAX is not imported for that: without it there are none."""
+    """Return `isinstance(value, jax.Array)`, without importing JAX: before its import, there are no such arrays."""
     found = sys.modules.get("jax")
     return found is not None and isinstance(value, getattr(found, "Array", ()))
 
 
 def is_tracer(value: Any) -> bool:
-    """`isinstance(value, jax.core.Tracer)`, likewise."""
+    """Return `isinstance(value, jax.core.Tracer)`, without importing JAX."""
     found = sys.modules.get("jax.core")
     return found is not None and isinstance(value, getattr(found, "Tracer", ()))
 
@@ -84,18 +83,19 @@ _waiting: list[Callable[[], Any]] = []
 
 
 def import_jax() -> None:
-    """Import JAX, unless it has been. It could not be imported again if an interrupt cut that short."""
+    """Import JAX if it is not imported yet. An interrupt must not stop the import half-way, because JAX could then not
+    be imported again."""
     if _came:
         return
     if not is_imported() and threading.current_thread() is threading.main_thread():
         in_a_thread(_try_to_import)
-    importlib.import_module("jax")  # waits for whoever imports it, and raises what there is to raise
+    importlib.import_module("jax")  # waits for a thread that is importing it, and raises the errors of the import
     _is_there()
 
 
 def in_a_thread(imports: Callable[[], Any]) -> None:
-    """Have something import what it needs in another thread, where no interrupt comes. None can be started at exit,
-    from Python 3.12 on: then nothing is done."""
+    """Call a function that imports modules in another thread, which interrupts cannot reach. At exit, from Python 3.12
+    on, no thread can be started, and nothing is done."""
     thread = threading.Thread(target=imports, name="mxcompat-import")
     with suppress(RuntimeError):
         thread.start()
@@ -108,7 +108,7 @@ def _try_to_import() -> None:
 
 
 def when_imported(call: Callable[[], Any]) -> None:
-    """Have something called once JAX has been imported, by whomever: at once, if it has been."""
+    """Call `call` once JAX is imported, or at once if it is already."""
     _waiting.append(call)
     if _came:
         _is_there()
@@ -127,7 +127,8 @@ def _is_there() -> None:
 
 @contextmanager
 def _same_random_numbers() -> Iterator[None]:
-    """JAX draws some of NumPy's global ones when it is imported, which need not be at the same place in each run."""
+    """Restore NumPy's global random state at the end of the context. JAX's import draws from it, at a point of the
+    program that may differ from run to run."""
     random = sys.modules.get("numpy.random")
     state = random.get_state(legacy=False) if random is not None else None
     try:
@@ -138,7 +139,7 @@ def _same_random_numbers() -> Iterator[None]:
 
 
 class _Finder:
-    """Finds JAX where the other finders do, and sees it come."""
+    """An import finder that finds JAX through the other finders, and wraps its loader."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -154,7 +155,7 @@ class _Finder:
 
 
 class _Loader:
-    """Loads JAX by its own loader, and tells that it has come."""
+    """An import loader that loads JAX by its own loader, then replaces the stand-ins."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -183,8 +184,8 @@ _DECORATORS = ("custom_batching.custom_vmap", "custom_jvp", "jit")
 
 
 class _Lazy:
-    """`jax`, or something of it by its path, which is looked up when it is first called. To decorate a function is not
-    to call the decorator."""
+    """`jax`, or a function of it by its path, which is looked up at its first call. If it is a decorator, the lookup
+    waits until the decorated function is called."""
 
     def __init__(self, path: str) -> None:
         self.__module__, self.__qualname__ = "jax", path
@@ -206,7 +207,7 @@ def _looked_up(path: str) -> Callable[..., Any]:
 
 
 class _Decorated:
-    """A function that is decorated, and given its rules, when it is first called."""
+    """A function that is decorated, and gets its rules, at its first call."""
 
     def __init__(self, decorator: str, function: Callable[..., Any], **options: Any) -> None:
         update_wrapper(self, function)

@@ -1,7 +1,7 @@
-"""The processes that a program starts: in those that are Python, `mlx` is mxcompat as well.
+"""Child processes: in Python processes that a program starts, `mlx` is mxcompat, too.
 
-The folder `_children` at the front of PYTHONPATH does it. A program may give a process another PYTHONPATH, or a whole
-environment of its own; what is needed is added to it where the process is started.
+The folder `_children` at the front of PYTHONPATH makes it so. If a program gives a process another PYTHONPATH, or a new
+environment, the folder is added when the process is started.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ def hand_down() -> tuple[list[str], list[str]]:
     """Put mxcompat in MLX's place in the Python processes that this one starts. Calling it again changes nothing.
 
     Returns:
-        What they find before all else, and after all else, in their PYTHONPATH.
+        The folders at the front of their PYTHONPATH, and those at its end.
     """
     if not _before:
         _before.append(str(_PACKAGE / "_children"))
         found = any(finder.find_spec("mxcompat", None) for finder in sys.meta_path)
         if not found or str(_PACKAGE.parent) in _entries(os.environ.get("PYTHONPATH", "")):
-            _after.append(str(_PACKAGE.parent))  # else it is found wherever Python is started, with any PYTHONPATH
+            _after.append(str(_PACKAGE.parent))  # otherwise Python finds mxcompat with any PYTHONPATH
         os.environ["PYTHONPATH"] = with_what_is_handed_down(os.environ.get("PYTHONPATH", ""))
         change_environments(_environment)
     return [*_before], [*_after]
 
 
 def with_what_is_handed_down(search: str) -> str:
-    """A PYTHONPATH with what `hand_down` adds to it; the same if it is there, or if nothing is handed down."""
+    """Return a PYTHONPATH with the folders of `hand_down` added, except those that it has already."""
     there = _entries(search)
     before = [folder for folder in _before if folder not in there]
     after = [folder for folder in _after if folder not in there]
@@ -50,7 +50,8 @@ def _entries(search: str) -> list[str]:
 
 
 def _environment(given: Any) -> Any:
-    """What a process is given as its environment; None stands for this one's."""
+    """Return the environment for a new process: the given one, with PYTHONPATH extended. None stands for this process's
+    environment."""
     known = os.environ if given is None else given
     if not isinstance(known, Mapping):
         return given

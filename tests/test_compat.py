@@ -115,7 +115,7 @@ class TestRegistry:
         lines = [line.split(None, 2) for line in listed if line.startswith("  ")]
         assert sorted(name for name, *_ in lines) == NAMES
         assert {name for name, word, _ in lines if word == "does"} == {"frames"}
-        assert "MXCOMPAT_WITHOUT has names of nothing: no-such-thing" in out
+        assert "MXCOMPAT_WITHOUT has unknown names: no-such-thing" in out
 
 
 def results(*names: str, host: bool) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""StableHLO as JAX gives it: modules that are read and changed by the bindings of MLIR which come with jaxlib.
+"""Access to StableHLO modules, through jaxlib's Python bindings of MLIR.
 
-The passes in `_graph.passes` do that. A pass that fails is left out, of the program that it failed on, and said once.
+The passes in `_graph.passes` read and change modules. If a pass fails, the program is compiled without it, and the
+first failure of a pass is logged.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _NAMES = {
         "reduce_precision", "reshape", "return_", "select", "slice", "transpose",
     ),
 }  # fmt: skip
-"""What the passes use of these modules."""
+"""The names in these modules that the passes use."""
 
 
 @unpromised(
     "stablehlo-edits",
-    "programs are rewritten before XLA compiles them, so that its code is right in all cases, and faster",
-    "XLA neither simplifies nor fuses, so that its code is right in all cases, and slower",
+    "programs are rewritten before XLA compiles them, so that its code is correct in all cases, and faster",
+    "XLA neither simplifies nor fuses, so that its code is correct in all cases, but slower",
 )
 def stablehlo_edits() -> bool:
     modules = {"ir": ir, "func": func, "stablehlo": stablehlo}
@@ -52,13 +53,13 @@ _failed: set[str] = set()
 
 
 def attempt(work: Callable[[Any], _T], module: Any) -> tuple[bool, _T | None]:
-    """Have a module read or changed. Returns whether that was done, and the result. If it was not, the module may be
-    half changed; the first failure of a kind is logged."""
+    """Read or change a module by `work`. Return True and the result, or False and None if `work` raised an error. Then
+    the module may be partly changed. The first failure of each function is logged."""
     try:
         return True, work(module)
     except MemoryError:
         raise
-    except Exception as error:  # of any type: the bindings may have become anything
+    except Exception as error:  # of any type, because the bindings may have changed in any way
         if work.__name__ not in _failed:
             _failed.add(work.__name__)
             _log().warning("%s failed on a program, which is compiled without it", work.__name__, exc_info=error)

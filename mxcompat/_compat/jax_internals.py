@@ -1,7 +1,7 @@
-"""What JAX does not promise: its internal functions, caches and settings.
+"""Undocumented parts of JAX: its internal functions, caches and settings.
 
-That an array of JAX's has Python's buffer protocol is not promised either. The extension in C asks each array, and
-NumPy reads one that has none.
+JAX does not document that its arrays have Python's buffer protocol either. The C extension checks each array, and NumPy
+reads arrays that do not have it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@unpromised("device-put", "NumPy's data become a JAX array in an eighth of the time", "`jax.device_put`")
+@unpromised("device-put", "NumPy arrays become JAX arrays in an eighth of the time", "`jax.device_put` is called")
 def device_put() -> bool:
     data = np.arange(3, dtype=np.int64)
     made = put(data)
@@ -30,7 +30,8 @@ def device_put() -> bool:
 
 
 def put(data: np.ndarray) -> jax.Array:
-    """What `jax.device_put` returns under `jax.enable_x64`, for the first device. `device_put` has to hold."""
+    """Return the same array as `jax.device_put` under `jax.enable_x64`, on the first device. Requires
+    `device_put.holds`."""
     shaped, batched_put, sharding, devices = _to_default_place()
     return batched_put(shaped(data.shape, data.dtype), sharding, [data], devices, committed=False, enable_x64=True)
 
@@ -46,7 +47,7 @@ def _to_default_place() -> tuple[Any, Any, Any, list[Any]]:
 def is_for_one_device(ctx: Any) -> bool:
     """Return True if the code that is lowered in this context runs on one device of this process and is not exported.
 
-    False where JAX does not tell.
+    Return False if JAX does not tell.
     """
     module = ctx.module_context
     exported = getattr(getattr(module, "lowering_parameters", None), "for_export", True)
@@ -55,27 +56,27 @@ def is_for_one_device(ctx: Any) -> bool:
 
 @unpromised(
     "trace-cache",
-    "the memory is bounded in which JAX keeps each function for each shape that it has met",
-    "it is not; `mx.ext.debug.clear_cache` clears all of JAX's caches",
+    "the memory of JAX's cache of traces is bounded",
+    "it is not bounded, and `mx.ext.debug.clear_cache` clears all of JAX's caches",
 )
 def trace_cache() -> bool:
     return isinstance(_traces().cache_info().currsize, int) and callable(_traces().cache_clear)
 
 
 def _traces() -> Any:
-    """Jitted functions, traced at each shape that they have met: of JAX's caches the one without a bound."""
+    """Return JAX's cache of the traces of jitted functions for each shape, its only unbounded cache."""
     from jax._src.interpreters.partial_eval import trace_to_jaxpr
 
     return trace_to_jaxpr
 
 
 def trace_count() -> int:
-    """The number of traces that JAX keeps; 0 where that is not known."""
+    """Return the number of traces in JAX's cache, or 0 if it is unknown."""
     return _traces().cache_info().currsize if trace_cache.holds else 0
 
 
 def clear_traces() -> None:
-    """Let JAX forget its traces."""
+    """Clear JAX's cache of traces, or all its caches if that one cannot be accessed."""
     if trace_cache.holds:
         _traces().cache_clear()
     else:
@@ -84,15 +85,15 @@ def clear_traces() -> None:
 
 @unpromised(
     "settings",
-    "compiled programs are kept on disk under names that include JAX's settings",
-    "compiled programs are not kept on disk",
+    "compiled programs are stored on disk under names that depend on JAX's settings",
+    "compiled programs are not stored on disk",
 )
 def settings() -> bool:
     return "jax_enable_x64" in jax.config.values and hasattr(jax.config, "jax_enable_x64")
 
 
 def setting_names() -> list[str] | None:
-    """The names of JAX's settings; None where they are not known."""
+    """Return the names of JAX's settings, or None if they are unknown."""
     return list(jax.config.values) if settings.holds else None
 
 
@@ -107,8 +108,8 @@ def recoverability() -> bool:
 
 @unpromised(
     "cluster",
-    "ranks that JAX finds by itself learn from its coordinator where the first is to be met",
-    "they learn it by a collective of JAX's, at the first one's host name",
+    "ranks that JAX detects get the address of the first rank from JAX's coordinator",
+    "they get it by a collective of JAX, as the host name of the first rank",
 )
 def cluster() -> bool:
     state = _state()
@@ -116,7 +117,7 @@ def cluster() -> bool:
 
 
 def _state() -> Any:
-    """What JAX's distributed runtime has found out of the other processes."""
+    """Return the state of JAX's distributed runtime."""
     from jax._src.distributed import global_state
 
     return global_state
@@ -127,11 +128,11 @@ _LONGEST_ADDRESS = 1024
 
 
 def address_from_first(port: int, seconds: float) -> tuple[int, int, str]:
-    """This process's rank, the number of ranks, and "host:port" of the first, whose `port` it is. JAX knows all ranks.
+    """Return this process's rank, the number of ranks, and "host:port" of the first rank. JAX must know all ranks.
 
     Args:
-        port: a free port of this machine.
-        seconds: how long to wait for the first.
+        port: a free port of this machine; the one of the first rank is used.
+        seconds: the longest time to wait for the first rank.
     """
     if not cluster.holds:
         return _address_by_collective(port)
@@ -144,7 +145,7 @@ def address_from_first(port: int, seconds: float) -> tuple[int, int, str]:
 
 
 def _address_by_collective(port: int) -> tuple[int, int, str]:
-    """The same by public functions, which start JAX's back-end."""
+    """Return the result of `address_from_first` by public functions, which start JAX's back-end."""
     from jax.experimental.multihost_utils import broadcast_one_to_all
 
     text = f"{socket.gethostname()}:{port}".encode()
@@ -155,8 +156,8 @@ def _address_by_collective(port: int) -> tuple[int, int, str]:
 
 @unpromised(
     "gloo-address",
-    "gloo, which carries arrays between CPUs, listens at the address at which other machines reach this one",
-    "it listens at what this machine's name stands for",
+    "gloo, which sends arrays between CPUs, listens at the address at which other machines reach this one",
+    "it listens at the address of this machine's host name",
 )
 def gloo_address() -> bool:
     from jax._src.xla_bridge import make_cpu_client
@@ -166,7 +167,7 @@ def gloo_address() -> bool:
 
 
 def client_listening_at(host: str) -> Any:
-    """A back-end for CPUs whose gloo listens at an address of this machine."""
+    """Return a back-end for CPUs whose gloo listens at this address of the machine."""
     from jax._src.xla_bridge import make_cpu_client
     from jaxlib import _jax  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""What CPython does not promise of processes: what it does when one ends, and what all go through that are started."""
+"""Undocumented parts of CPython about processes: the steps of its exit, and the function that starts each process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 @unpromised(
-    "process-end", "a process whose program has ended does not wait for what XLA compiles in the background", "it waits"
+    "process-end", "a process that ends does not wait for XLA's compiles in the background", "it waits for them"
 )
 def process_end() -> bool:
     known = threading._shutdown, atexit._run_exitfuncs  # type: ignore[attr-defined]
@@ -30,7 +30,7 @@ def process_end() -> bool:
 
 
 def is_run_as_main(frame: FrameType | None) -> bool:
-    """True if `python -m` runs the module with this frame, and nothing else, a profiler, say, has called that."""
+    """Return True if `python -m` runs the module with this frame directly, not through a profiler or another tool."""
     callers = []
     caller = frame.f_back if frame is not None else None
     while caller is not None:
@@ -45,38 +45,39 @@ def wait_for_threads() -> None:
 
 
 def run_exit_handlers() -> None:
-    """Call what is registered with `atexit`, as Python does at exit."""
+    """Call the functions that are registered with `atexit`, as Python does at exit."""
     atexit._run_exitfuncs()
 
 
 def file_type() -> type:
-    """The base of the types of all files. To look for objects of it asks no type what it is."""
+    """Return the common base class of all file objects. Unlike `io.IOBase`, it is no abstract base class, so an
+    `isinstance` test runs no Python code."""
     return io.IOBase.__base__  # type: ignore[return-value]
 
 
 def handler_of_jax() -> Callable[[], Any] | None:
-    """What JAX has registered with `atexit`, which takes the compiler from under the thread that compiles. None if JAX
-    has not been imported, or has none of the name."""
+    """Return JAX's `atexit` handler, which destroys the compiler even while a thread compiles. Return None if JAX is
+    not imported, or has no handler of this name."""
     return getattr(sys.modules.get("jax._src.api"), "clean_up", None)
 
 
 @unpromised(
     "process-start",
-    "`mlx` is mxcompat in the Python processes that a program starts with an environment of its own",
-    "it is in those that inherit the program's environment",
+    "`mlx` is mxcompat also in Python processes that a program starts with a new environment",
+    "only in those that inherit the program's environment",
 )
 def process_start() -> bool:
     return _place_of_environment() > 0
 
 
 def _place_of_environment() -> int:
-    """The position of the environment among the arguments of `Popen`."""
+    """Return the position of the environment among the arguments of `Popen`."""
     return list(inspect.signature(subprocess.Popen.__init__).parameters).index("env") - 1
 
 
 def change_environments(change: Callable[[Any], Any]) -> None:
-    """Let `change` make the environments of the processes that are started from now on, of what they would have been
-    given. `Popen.__init__` is what all of `subprocess` and asyncio's subprocesses go through."""
+    """Apply `change` to the environment of each process that is started from now on. All functions of `subprocess`, and
+    asyncio's subprocesses, call `Popen.__init__`, which is patched."""
     if not process_start.holds:
         return
     place, plain = _place_of_environment(), subprocess.Popen.__init__

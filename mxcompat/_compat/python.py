@@ -1,4 +1,4 @@
-"""What CPython does not promise: that a function can ask for its caller's frame, and signals without enums."""
+"""Undocumented parts of CPython: frames of callers, and signal functions without enums."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def frames() -> bool:
 
 
 get_frame: Callable[[int], FrameType] | None = sys._getframe if frames.holds else None
-"""Returns the frame that is so many calls above the function that calls it; None where Python has no such function."""
+"""Return the frame that is `depth` calls above its caller. None if Python has no such function."""
 
 
 def caller_of(depth: int) -> FrameType | None:
-    """The frame that is so many calls above the function that calls this; None where Python does not tell.
+    """Return the frame `depth` calls above the caller of this function, or None if Python has no access to frames.
 
     Raises:
-        ValueError: there are not so many.
+        ValueError: if the stack is not that deep.
     """
     return get_frame(depth + 1) if get_frame is not None else None
 
@@ -45,7 +45,7 @@ else:
     _module = signal  # type: ignore[misc]
 
 getsignal: Callable[[int], Any] = _module.getsignal
-"""The handler of a signal."""
+"""Return the handler of a signal."""
 
 setsignal: Callable[[int, Any], Any] = _module.signal
 """Set the handler of a signal."""

@@ -1,23 +1,24 @@
-"""Reference counts: whether anything but the graph holds an object. CPython does not promise what a count includes.
+"""Reference counts: find out if anything outside the graph refers to an object. CPython does not document which
+references a count includes.
 
-A count tells two kinds of references apart: those of the code that counts, whose number has to be known exactly, and
-those of everybody else. If one of somebody else were missed, a live buffer would be written over: a wrong number. So
-each form of counting is a function of this module, its own references are measured, and it is tried on an object that
-is held in each form that Python has. If one of them is missed, nothing is counted: all objects are live then.
+A count consists of the references of the counting code, whose number must be known exactly, and of all others. If
+another reference were missed, a live buffer would be overwritten, and results would be wrong. So the counting functions
+of this module measure their own references, and are tested on an object that is referenced in each way that Python has.
+If a test fails, counting is switched off: all objects count as live.
 
-Since Python 3.14 the interpreter borrows a reference instead of taking one, where it reads a local variable and uses
-the value up before the variable can change (`LOAD_FAST_BORROW`). What that means for each form:
+Since Python 3.14, the interpreter may borrow the reference of a local variable instead of taking a new one, if it uses
+the value before the variable can change (`LOAD_FAST_BORROW`). The consequences are:
 
 - A local variable, a closure cell, an attribute, an element of a list, tuple or dict, a frame of a suspended generator,
-  an exception, a buffer or a view owns a reference, in all versions, and so is counted.
-- An argument of a Python or C call owns a reference if the caller has no variable for the object. Else it may borrow
-  the variable's, which is then counted once where it was twice before. It is never missed: the variable outlives the
-  call.
-- A temporary on the interpreter's stack owns a reference, unless it was read from a local variable, which then does.
+  an exception, a buffer or a view owns a reference in all versions, and is counted.
+- An argument of a Python or C call owns a reference if the caller has no variable for the object. Otherwise it may
+  borrow the variable's reference, so that the two count once, not twice. The object is never missed, because the
+  variable outlives the call.
+- A temporary on the interpreter's stack owns a reference, unless it was read from a local variable, which owns one.
 
-So somebody else's references can be fewer than before, but never none. The code that counts relies on no variable,
-argument or temporary of its own: all counts are taken by `map`, in C, of the elements of a list. A list, and any other
-place that an object is kept in, owns its references, whatever the interpreter or its compiler makes of the bytecode.
+So the count of other references can be lower than before, but never 0. The counting code uses no variables, arguments
+or temporaries of its own: `map` takes all counts in C, from the elements of a list. A list, like any other container,
+owns its references, whatever the bytecode does.
 """
 
 from __future__ import annotations
@@ -35,31 +36,32 @@ from .registry import unpromised
 __all__ = ["BY_COUNTING", "of_base", "of_each", "of_entry", "of_item", "of_value"]
 
 _UNKNOWN = 1 << 40
-"""More than any count: what everything has where counts are not to be trusted."""
+"""A number above any count, which is the count of every object if counting is switched off."""
 
 
 def of_each(objects: list[Any]) -> list[int]:
-    """The references to each object of a list, among them `BY_COUNTING` of this function and the list."""
+    """Return the number of references to each object of a list. It includes `BY_COUNTING` of this function and the
+    list."""
     return list(map(getrefcount, objects))
 
 
 def of_value(holder: Any) -> int:
-    """The number of references to `holder.value` besides the holder's."""
+    """Return the number of references to `holder.value` besides the holder's."""
     return of_each([holder.value])[0] - _by_place
 
 
 def of_base(view: np.ndarray) -> int:
-    """The number of references to `view.base` besides the view's."""
+    """Return the number of references to `view.base` besides the view's."""
     return of_each([view.base])[0] - _by_place
 
 
 def of_item(items: list[Any], place: int) -> int:
-    """The number of references to an item of a list besides the list's."""
+    """Return the number of references to an item of a list besides the list's."""
     return of_each([items[place]])[0] - _by_place
 
 
 def of_entry(table: dict[Any, Any], key: Any) -> int:
-    """The number of references to a value in a dict besides the dict's."""
+    """Return the number of references to a value in a dict besides the dict's."""
     return of_each([table[key]])[0] - _by_place
 
 
@@ -71,22 +73,22 @@ class _Holder:
 
 
 def _measure() -> None:
-    """Measure the references of counting itself, on an object that nothing else refers to."""
+    """Measure the references of the counting code, on an object without other references."""
     global BY_COUNTING, _by_place
     BY_COUNTING = of_each([np.empty(2)])[0]
     _by_place = BY_COUNTING + 1
 
 
 BY_COUNTING = _by_place = 0
-"""The references that `of_each` counts of an object in its list alone, and of one that is kept in one place as well."""
+"""The results of `of_each` for an object that only its list refers to, and for one that one other place refers to."""
 
 _Get = Callable[[], Any]
 _Count = Callable[[], int]
 
 
 def _counters() -> Iterator[tuple[_Get, _Count]]:
-    """What gives an object that is kept in one place alone, and what counts the other references to it: a pair for
-    each function."""
+    """Yield a pair of functions for each counting function: one returns an object with one reference, the other counts
+    the other references to it."""
     one, other, view, table = [np.empty(2)], [np.empty(2)], np.empty(2)[:1], {0: np.empty(2)}
     yield (lambda: one[0]), (lambda: of_each(one)[0] - BY_COUNTING)
     yield (lambda: other[0]), (lambda: of_item(other, 0))
@@ -95,7 +97,7 @@ def _counters() -> Iterator[tuple[_Get, _Count]]:
     holder = _Holder(np.empty(2))
     yield (lambda: holder.value), (lambda: of_value(holder))
     if native:
-        fields = native.Fields.__new__(native.Fields)  # whose members are those of a node
+        fields = native.Fields.__new__(native.Fields)  # the C base class of nodes
         fields.value = np.empty(2)
         yield (lambda: fields.value), (lambda: of_value(fields))
 
@@ -130,7 +132,7 @@ def _as_argument_of_c_of_a_variable(get: _Get, count: _Count) -> int:
 
 
 class _Asked:
-    """Counts when it is asked for an attribute that it has not got."""
+    """Counts when a missing attribute is read."""
 
     def __init__(self, count: _Count) -> None:
         self._count = count
@@ -153,7 +155,7 @@ def _as_element(get: _Get, count: _Count) -> int:
 
 
 _CONTAINERS: tuple[Callable[[Any], Any], ...] = (lambda x: [x], lambda x: (x,), lambda x: {0: x})
-"""What makes a container of an element."""
+"""Functions that make a container of an element."""
 
 
 def _in_a_closure(get: _Get, count: _Count) -> int:
@@ -208,16 +210,17 @@ _HOLDERS = (
     _as_temporary, _as_attribute, _as_element, _in_a_closure, _in_a_generator, _in_a_context, _in_an_exception,
     _as_memory,
 )  # fmt: skip
-"""Each counts an object while that is held in one more form."""
+"""Functions that count an object while one more reference of some kind exists."""
 
 
 @unpromised(
     "reference-counts",
-    "buffers that nobody can reach are written over, and only values that somebody can still ask for are kept",
-    "nothing is written over, and all intermediate values are kept",
+    "unreachable buffers are overwritten, and only intermediate values that are still reachable are kept",
+    "no buffer is overwritten, and all intermediate values are kept",
 )
 def reference_counts() -> bool:
-    """True if an object in one place has no other references, and each form in which it is held is one at least."""
+    """Return True if all counts are correct: 0 for an object with one reference, and at least 1 while any other kind of
+    reference exists."""
     _measure()
     return all(
         count() == 0 and all(hold(get, count) >= 1 for hold in _HOLDERS) and count() == 0 for get, count in _counters()

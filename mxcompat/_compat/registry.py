@@ -1,7 +1,7 @@
-"""The registry of unpromised things: what each is for, whether it is as expected, and what is done without it.
+"""The registry of undocumented features: the purpose, probe and fallback of each.
 
-A probe runs when somebody first asks whether the thing holds, and its answer is kept. A use that fails later says so
-(`fails`), and the fallback serves from then on.
+A probe runs when `holds` is first read, and its result is cached. If a later use fails, the user of the feature calls
+`fails`, and the fallback is used from then on.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any
 __all__ = ["everything", "unknown_names", "unpromised"]
 
 REGISTRY: dict[str, Unpromised] = {}
-"""All that are defined so far, by name. Those of a module are there once it has been imported."""
+"""All features by name. Those of a module are added when it is imported."""
 
 _WITHOUT = frozenset(os.environ.get("MXCOMPAT_WITHOUT", "").replace(",", " ").split())
 
 
 class Unpromised:
-    """A thing that JAX, XLA or CPython does not promise, and that is used only where it is as expected.
+    """An undocumented feature of JAX, XLA or CPython. It is used only if it works as expected.
 
     Args:
         name: its name in `MXCOMPAT_WITHOUT` and in `python -m mxcompat info`.
-        purpose: what it is used for.
-        fallback: what is done without it.
-        probe: returns True if the thing is as expected. Another result, or an exception, says that it is not.
+        purpose: the purpose, as text for the user.
+        fallback: the behaviour without it, as text for the user.
+        probe: returns True if the feature works as expected. Any other result, or an exception, means that it does not.
     """
 
     def __init__(self, name: str, purpose: str, fallback: str, probe: Callable[[], bool]) -> None:
@@ -37,14 +37,14 @@ class Unpromised:
         self.purpose = purpose
         self.fallback = fallback
         self.reason = ""
-        """Why it does not hold."""
+        """The reason why it does not work, or an empty string."""
         self._probe = probe
         self._holds: bool | None = None
         REGISTRY[name] = self
 
     @property
     def holds(self) -> bool:
-        """True if the thing is as expected. The first question runs the probe."""
+        """True if the feature works as expected. The first access runs the probe."""
         if self._holds is None:
             self._holds = self._found()
         return self._holds
@@ -57,7 +57,7 @@ class Unpromised:
             found = self._probe()
         except MemoryError:
             raise
-        except Exception as error:  # of any type: what is probed may have become anything
+        except Exception as error:  # of any type, because the feature may have changed in any way
             self.reason = f"{type(error).__name__}: {error}"
             found = False
         if found is not True:
@@ -66,33 +66,34 @@ class Unpromised:
         return found is True
 
     def fails(self, error: BaseException) -> None:
-        """Do without the thing from now on, since a use of it raised this error. The first time is logged."""
+        """Switch the feature off, because a use of it raised this error. The first error is logged."""
         self.note(error)
         self._holds = False
 
     def note(self, error: BaseException) -> None:
-        """Log that a use of the thing has raised this error, and the fallback has served. Only the first is logged."""
+        """Log that a use of the feature raised this error, so that the fallback was used. Only the first error is
+        logged."""
         if not self.reason:
             self.reason = f"{type(error).__name__}: {error}"
             _log().warning("%s failed (%s): %s", self.name, self.reason, self.fallback, exc_info=error)
 
 
 def unpromised(name: str, purpose: str, fallback: str) -> Callable[[Callable[[], bool]], Unpromised]:
-    """Decorate a probe, which becomes the `Unpromised` that it is the probe of."""
+    """Decorate a probe. The decorator returns an `Unpromised` with this probe."""
     return lambda probe: Unpromised(name, purpose, fallback, probe)
 
 
 def everything() -> list[Unpromised]:
-    """All that are defined anywhere in mxcompat, by their modules. JAX is not imported for that."""
+    """Return all features of mxcompat, in the order of their modules. This does not import JAX."""
     package = Path(__file__).parent
     for name in sorted(path.stem for path in package.glob("*.py") if path.stem != "__init__"):
         import_module(f"{__package__}.{name}")
-    import_module("mxcompat._graph.passes.barriers")  # which is made of what the passes are made of
+    import_module("mxcompat._graph.passes.barriers")  # it defines one more feature
     return list(REGISTRY.values())
 
 
 def unknown_names() -> list[str]:
-    """The names in `MXCOMPAT_WITHOUT` that stand for nothing. All modules have been imported."""
+    """Return the names in `MXCOMPAT_WITHOUT` that are unknown. All modules must be imported."""
     return sorted(_WITHOUT.difference(REGISTRY))
 
 

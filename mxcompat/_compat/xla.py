@@ -1,4 +1,4 @@
-"""What XLA does not promise: its options, the texts that it writes, what it says of memory, and its threads."""
+"""Undocumented parts of XLA: its options, its texts, its memory analysis, and its threads."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = [
 
 @unpromised(
     "compile-options",
-    "XLA compiles in a hurry or for speed, rounds as written, and divides among threads what is worth it",
-    "XLA compiles by its own defaults",
+    "XLA compiles quickly or for speed, rounds as written, and divides only long loops among threads",
+    "XLA compiles with its defaults",
 )
 def compile_options() -> bool:
     return "compiler_options" in signature(jax.stages.Lowered.compile).parameters
@@ -31,36 +31,36 @@ def compile_options() -> bool:
 
 @unpromised(
     "error-texts",
-    "what does not fit into the memory raises MLX's error, and options that XLA does not know are left out one by one",
-    "JAX's error is raised, and options are left out together",
+    "if memory runs out, MLX's error is raised, and only options that XLA does not know are left out",
+    "JAX's error is raised, and all options are left out if XLA does not know one",
 )
 def error_texts() -> bool:
     return issubclass(jax.errors.JaxRuntimeError, RuntimeError)
 
 
 def refused_option(error: Exception, names: Iterable[str]) -> str | None:
-    """The name of the option that XLA does not know, by the error that it raised; None for other errors."""
+    """Return the name of the option that XLA does not know, from XLA's error. Return None for other errors."""
     if not error_texts.holds:
         return None
     return next((name for name in names if f"No such compile option: '{name}'" in str(error)), None)
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """True for the error that JAX raises where XLA has not enough memory."""
-    return "RESOURCE_EXHAUSTED" in str(error) and error_texts.holds  # to ask the latter imports JAX
+    """Return True for the error that JAX raises if XLA does not have enough memory."""
+    return "RESOURCE_EXHAUSTED" in str(error) and error_texts.holds  # in this order: the probe imports JAX
 
 
 @unpromised(
     "executable-text",
-    "the text of an executable says which loops its threads divide, and what its devices exchange",
-    "the program sleeps while it waits for results, and `mx.ext.sharding.collectives` raises",
+    "the text of an executable shows which loops are divided among threads, and which collectives it has",
+    "the program blocks while it waits for results, and `mx.ext.sharding.collectives` raises an error",
 )
 def executable_text() -> bool:
     return callable(jax.stages.Compiled.as_text)
 
 
 def text_of(compiled: Any) -> str | None:
-    """The text of an executable, in HLO; None where it is something else."""
+    """Return the HLO text of an executable, or None if JAX does not give it."""
     if not executable_text.holds:
         return None
     text = compiled.as_text()
@@ -72,16 +72,16 @@ def text_of(compiled: Any) -> str | None:
 
 @unpromised(
     "memory-analysis",
-    "what an executable allocates is known before it runs, so that what does not fit is refused",
-    "only its results are",
+    "an executable's allocations are known before it runs, so that one that does not fit is refused",
+    "only the sizes of its results are known",
 )
 def memory_analysis() -> bool:
     return callable(jax.stages.Compiled.memory_analysis) and callable(jax.stages.Compiled.runtime_executable)
 
 
 def memory_of(compiled: Any) -> tuple[int, int] | None:
-    """The bytes that running an executable allocates on all devices of this process, for its results and on the way,
-    and on the way alone; None where XLA does not tell."""
+    """Return the bytes that a run of an executable allocates on all devices of this process: for results and temporary
+    buffers, and for temporary buffers alone. Return None if XLA does not report them."""
     if not memory_analysis.holds:
         return None
     try:
@@ -98,8 +98,8 @@ def memory_of(compiled: Any) -> tuple[int, int] | None:
 
 @unpromised(
     "serialized-executables",
-    "what one process has compiled is kept on disk for the next ones",
-    "each process compiles for itself",
+    "compiled programs are stored on disk for later processes",
+    "each process compiles all its programs",
 )
 def serialized_executables() -> bool:
     from jax.experimental import serialize_executable
@@ -108,7 +108,7 @@ def serialized_executables() -> bool:
 
 
 def serialized(compiled: Any) -> bytes:
-    """An executable as bytes; none if it holds what no file can, so that it is compiled in each process."""
+    """Serialize an executable. Return b"" if that is impossible, so that each process must compile it."""
     if not serialized_executables.holds:
         return b""
     from jax.experimental.serialize_executable import serialize
@@ -118,12 +118,12 @@ def serialized(compiled: Any) -> bytes:
     except (
         AttributeError, ValueError, TypeError, NotImplementedError, pickle.PicklingError, jax.errors.JaxRuntimeError,
     ):  # fmt: skip
-        # an AttributeError is what pickle raises of a function within another, such as the callback of host code
+        # pickle raises AttributeError for a nested function, such as the callback of host code
         return b""
 
 
 def deserialized(payload: bytes) -> Any:
-    """The executable that was serialized, for the first device. Raises what pickle, JAX and XLA raise."""
+    """Load a serialized executable, for the first device. Errors of pickle, JAX and XLA are raised as they are."""
     from jax.experimental.serialize_executable import deserialize_and_load
 
     return deserialize_and_load(*pickle.loads(payload), execution_devices=jax.local_devices()[:1])
@@ -131,21 +131,21 @@ def deserialized(payload: bytes) -> Any:
 
 @unpromised(
     "hash-recognition",
-    "LLVM does not look for checksums in loops over random bits, where it never comes to an end",
-    "it does; a loop over random bits may take it for ever to compile",
+    "LLVM does not search loops over random bits for checksums, which would never end",
+    "it does, so the compile of a loop over random bits may never end",
 )
 def hash_recognition() -> bool:
-    return (0, 10) <= jax.__version_info__ < (0, 13)  # LLVM ends the process for a flag that it does not know
+    return (0, 10) <= jax.__version_info__ < (0, 13)  # LLVM ends the process at an unknown flag
 
 
 TASKS = Path("/proc/self/task")
-"""A folder for each thread of this process, on Linux."""
+"""A directory with an entry for each thread of this process, on Linux."""
 
 
 @unpromised(
     "compiler-threads",
-    "the threads of XLA that compile have a lower priority than those that run the program",
-    "they have the same",
+    "XLA's compiler threads have a lower priority than the threads that run the program",
+    "they have the same priority",
 )
 def compiler_threads() -> bool:
     own = TASKS / str(threading.get_native_id()) / "schedstat"
@@ -153,5 +153,5 @@ def compiler_threads() -> bool:
 
 
 def is_runner(name: str) -> bool:
-    """True for the name of a thread of XLA that runs programs and never compiles, for all its name tells."""
+    """Return True if a thread of XLA only runs programs and never compiles, judged by its name."""
     return name.startswith("tf_")

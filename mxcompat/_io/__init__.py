@@ -1,1 +1,1 @@
-"""Files of arrays: a file per format. Sits beside the transforms, above the ops."""
+"""Files of arrays, with one module for each format. They import the ops, but not the transforms."""

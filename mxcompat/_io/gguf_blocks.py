@@ -1,7 +1,7 @@
-"""The blocks of quantized gguf tensors, as MLX's packed weights or as float16.
+"""Convert the blocks of quantized gguf tensors to MLX's packed weights, or to float16.
 
-Q4_0, Q4_1 and Q8_0 are affine quantization in groups of 32, which `quantized_matmul` takes once it is packed its way:
-a weight is `scale * q + bias`. Others are expanded.
+Q4_0, Q4_1 and Q8_0 are affine quantizations in groups of 32: a weight is `scale * q + bias`. They are repacked for
+`quantized_matmul`. Other quantizations are expanded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mxcompat._graph.ir.aval import Dtype
 __all__ = ["BLOCKS", "TYPES", "expanded", "repacked"]
 
 TYPES: dict[int, Dtype] = {0: _d.float32, 1: _d.float16, 24: _d.int8, 25: _d.int16, 26: _d.int32}
-"""The types that are arrays as they lie in the file, by number."""
+"""The dtypes of tensors without quantization, by the number of the type."""
 
 _Q4_0, _Q4_1, _Q8_0, _BF16 = 2, 3, 8, 30
 
@@ -23,11 +23,11 @@ BLOCKS: dict[int, tuple[int, int]] = {
     11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 20: (32, 18), 23: (256, 136), 24: (1, 1),
     25: (1, 2), 26: (1, 4), _BF16: (1, 2),
 }  # fmt: skip
-"""For each type how many elements a block holds, and in how many bytes."""
+"""The number of elements and of bytes in a block, by the number of the type."""
 
 
 def repacked(blocks: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """The bytes of the packed weights, the scales and the biases; None for another quantization.
+    """Return the bytes of the packed weights, the scales and the biases, or None for another quantization.
 
     Args:
         blocks: uint8 array, a row for each block.
@@ -43,7 +43,7 @@ def repacked(blocks: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray, np.
             biases, data = blocks[:, 2:4], blocks[:, 4:]
         else:
             biases, data = scales * np.float16(-8), blocks[:, 2:]
-    # A block keeps element k in the low half of byte k, and element k + 16 in the high half.
+    # Byte k of a block has element k in its low half, and element k + 16 in its high half.
     elements = np.concatenate([data & 0xF, data >> 4], axis=1)
     return _bytes(elements[:, ::2] | elements[:, 1::2] << 4), _bytes(scales), _bytes(biases)
 
@@ -53,10 +53,10 @@ def _bytes(data: np.ndarray) -> np.ndarray:
 
 
 def expanded(data: np.ndarray, kind: int) -> np.ndarray:
-    """The bytes of the elements in float16.
+    """Return the bytes of the elements in float16.
 
     Raises:
-        RuntimeError: if the `gguf` package, which knows the blocks, is not installed, or does not know these.
+        RuntimeError: if the `gguf` package, which expands the blocks, is not installed, or does not know this type.
     """
     with np.errstate(all="ignore"):
         if kind == _BF16:

@@ -1,7 +1,7 @@
-"""The `.gguf` format: keys and values, then tensors, of the llama.cpp family.
+"""The `.gguf` format of llama.cpp: keys and values, then tensors.
 
-Read and written here directly. Only blocks of a quantization that MLX's own matmul does not take are expanded by the
-`gguf` package.
+This module reads and writes the format itself. The `gguf` package is only needed to expand blocks of a quantization
+that MLX's matmul does not take.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KINDS = (
     _d.uint8, _d.int8, _d.uint16, _d.int16, _d.uint32, _d.int32, _d.float32, _d.bool_, None, None, _d.uint64, _d.int64,
     _d.float64,
 )  # fmt: skip
-"""The dtypes of values, by their number in the file."""
+"""The dtypes of metadata values, by their number in the file."""
 
 _STRING, _ARRAY = 8, 9
 _CODES = {dtype: code for code, dtype in enumerate(_KINDS) if dtype not in (None, _d.float64)}
@@ -42,14 +42,14 @@ def save_gguf(file: Any, arrays: dict[str, array], metadata: dict[str, Any] | No
     """Save arrays in the `.gguf` format.
 
     Args:
-        file: a path, to which ".gguf" is added unless it ends so. The file there is replaced once the new one is
+        file: a path. ".gguf" is added unless the path ends with it. An existing file is replaced when the new one is
             complete.
         arrays: the arrays by name: float32, float16, int8, int16 or int32.
         metadata: by name, arrays with at most one axis (of integers, bools or float32), strings, or lists of strings.
 
     Raises:
         TypeError: if `arrays` or `metadata` is not a dict.
-        ValueError: if `file` is a file object, or an array among the metadata has another dtype.
+        ValueError: if `file` is a file object, or an array in the metadata has another dtype.
         RuntimeError: for other dtypes and values, and if the file cannot be opened.
 
     Example:
@@ -100,7 +100,7 @@ def _text(value: Any) -> bytes:
 
 
 def _encoded(value: Any) -> bytes:
-    """A value of the metadata as the file holds it."""
+    """Return the bytes of a metadata value in the file."""
     if value is None:
         raise RuntimeError("[save_gguf] Received unexpected type in metadata")
     if isinstance(value, str):
@@ -120,7 +120,7 @@ def _encoded(value: Any) -> bytes:
 
 
 class _Tensor(NamedTuple):
-    """What the file says of a tensor. `kind` is the number of its type, `offset` counts from the start of the data."""
+    """The file's entry for a tensor. `kind` is the number of its type; `offset` counts from the start of the data."""
 
     name: str
     shape: tuple[int, ...]
@@ -129,11 +129,11 @@ class _Tensor(NamedTuple):
 
 
 def load_gguf(file: Any) -> tuple[dict[str, array], dict[str, Any]]:
-    """The arrays in the file at a path by name, and its metadata.
+    """Return the arrays in the file at a path, by name, and its metadata.
 
     Raises:
-        ValueError: if it cannot be opened, or holds arrays of arrays.
-        RuntimeError: if it is no such file, is shorter than it says, or holds a type that cannot be read.
+        ValueError: if the file cannot be opened, or contains arrays of arrays.
+        RuntimeError: if it is not a gguf file, is incomplete, or contains a type that cannot be read.
     """
     if not isinstance(file, (str, Path)):
         raise ValueError("[load_gguf] Input must be a string")
@@ -144,9 +144,9 @@ def load_gguf(file: Any) -> tuple[dict[str, array], dict[str, Any]]:
     cursor = _Cursor(source)
     if source.size < 24 or cursor.take(4).tobytes() != b"GGUF":
         raise RuntimeError("[load_gguf] gguf_init failed")
-    cursor.number("<I")  # the version, of which those from 2 on are laid out alike; MLX does not ask
+    cursor.number("<I")  # the version, which MLX does not check; all from 2 on have the same layout
     tensors, values = cursor.number("<Q"), cursor.number("<Q")
-    if max(tensors, values) > source.size // 12:  # each takes more room than that
+    if max(tensors, values) > source.size // 12:  # an entry takes more than 12 bytes
         raise RuntimeError("[load_gguf] gguf_init failed")
     metadata: dict[str, Any] = {}
     for _ in range(values):
@@ -167,7 +167,7 @@ def load_gguf(file: Any) -> tuple[dict[str, array], dict[str, Any]]:
 
 
 def _arrays(source: PathSource, start: int, info: _Tensor) -> dict[str, array]:
-    """The arrays that a tensor is read as: itself, or the parts of a quantized one."""
+    """Return the arrays of a tensor by name: one array, or the parts of a quantized one."""
     block, width = BLOCKS.get(info.kind, (0, 0))
     if not block:
         raise RuntimeError(f"[load_gguf] Tensor '{info.name}' has the unknown type {info.kind}")
@@ -198,7 +198,7 @@ def _arrays(source: PathSource, start: int, info: _Tensor) -> dict[str, array]:
 
 
 class _Cursor:
-    """Reads a file's header from front to back."""
+    """A reader of a file's header, which moves forward."""
 
     def __init__(self, source: PathSource) -> None:
         self.source = source
@@ -224,7 +224,7 @@ class _Cursor:
             raise RuntimeError(f"[load_gguf] A text in the file is not UTF-8: {error}") from error
 
     def value(self, kind: int) -> Any:
-        """A value of the metadata; None for an empty array that is not of strings."""
+        """Read a metadata value. Return None for an empty array, unless it is an array of strings."""
         if kind == _STRING:
             return self.text()
         if kind == _ARRAY:

@@ -1,4 +1,4 @@
-"""`load`: arrays from a file of any format."""
+"""`load`, which reads arrays from a file of any supported format."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ def load(
 ) -> array | dict[str, array] | tuple[dict[str, array], dict[str, Any]]:
     """Load arrays from a file.
 
-    What the file says is checked against its size, and nothing in it is ever executed. Arrays of `.npy`,
-    `.safetensors` and `.gguf` files at a path are read when they are first needed.
+    The sizes in the file's header are checked against the size of the file. No code from a file is executed. Arrays of
+    `.npy`, `.safetensors` and `.gguf` files at a path are read when they are first needed.
 
     Args:
-        file: a path, or, but for gguf, a file object opened for binary reading.
-        format: "npy", "npz", "safetensors" or "gguf"; by default the ending of the file's name.
-        return_metadata: return the metadata as well, for "safetensors" and "gguf".
-        stream: accepted; it changes nothing.
+        file: a path, or a file object opened for binary reading (not for gguf).
+        format: "npy", "npz", "safetensors" or "gguf"; by default the suffix of the file's name.
+        return_metadata: return the metadata, too, for "safetensors" and "gguf".
+        stream: accepted, and ignored.
 
     Returns:
-        An array for "npy", else a dict of arrays by name. With `return_metadata` a pair of that and a dict.
-        Tensors of a gguf file in Q4_0, Q4_1 and Q8_0 come as `weight`, `scales` and `biases` for
-        `quantized_matmul`, other quantized ones as float16.
+        An array for "npy", otherwise a dict of arrays by name. With `return_metadata`, a pair of that and a dict.
+        A gguf tensor in Q4_0, Q4_1 or Q8_0 becomes `weight`, `scales` and `biases` for `quantized_matmul`. Tensors in
+        other quantizations become float16 arrays.
 
     Raises:
-        ValueError: if the format is not known, has no metadata, or is not the file's (npz).
-        RuntimeError: if the file cannot be opened, is incomplete or is corrupt. That data of a `.npy` file are missing
-            is found when they are needed.
+        ValueError: if the format is unknown, has no metadata, or is not the file's (npz).
+        RuntimeError: if the file cannot be opened, is incomplete or is corrupt. Missing data of a `.npy` file raise it
+            when they are needed.
 
     Example:
         >>> mx.save_safetensors("model", {"w": mx.ones(2)})
@@ -73,7 +73,7 @@ def load(
 
 
 def _format(file: Any) -> str:
-    """The format that the name of a file tells."""
+    """Return the format from the suffix of a file's name."""
     if not isinstance(file, str):
         binary = hasattr(file, "read") and not isinstance(file, io.TextIOBase)
         if not binary or not (hasattr(file, "name") or hasattr(file, "readinto")):

@@ -1,4 +1,4 @@
-"""The `.npy` format: one array behind a header that is a Python literal. bfloat16 is written as `<V2`, as MLX does."""
+"""The `.npy` format: a header, which is a Python literal, then one array. As in MLX, bfloat16 is written as `<V2`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def save(file: Any, arr: array) -> None:
     """Save an array in the `.npy` format.
 
     Args:
-        file: a path, to which ".npy" is added unless it ends so, or a file object opened for binary writing. The
-            file at a path is replaced once the new one is complete.
+        file: a path, or a file object opened for binary writing. ".npy" is added to a path unless it ends with it. An
+            existing file is replaced when the new one is complete.
         arr: the array, of any dtype; NumPy reads bfloat16 as raw `V2`.
 
     Raises:
@@ -47,23 +47,24 @@ def save(file: Any, arr: array) -> None:
 
 
 def write_npy(file: Any, x: array) -> None:
-    """Write an array that has been evaluated."""
+    """Write an evaluated array."""
     write(file, _head(x))
     write(file, array_bytes(x))
 
 
 def _head(x: array) -> bytes:
-    """What comes before the data, as MLX writes it: padded not to a multiple of 16, but by what exceeds one."""
+    """Return the header as MLX writes it. It is padded by the remainder of its size modulo 16, not to a multiple of
+    16."""
     descr = "<V2" if x.dtype is _d.bfloat16 else x.dtype._numpy.str
     shape = "".join([f"{n}, " for n in x.shape])
-    fortran = x.size <= 1 or x.size == max(x.shape)  # either order
+    fortran = x.size <= 1 or x.size == max(x.shape)  # the data are the same in both orders
     text = f"{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': ({shape})}}"
     text += " " * ((len(_MAGIC) + 6 + len(text) + 1) % 16) + "\n"
     return _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text.encode("latin1")
 
 
 def load_npy(file: Any) -> array:
-    """The array in a file, given by path or as a file object."""
+    """Return the array in a file, given by a path or as a file object."""
     source = source_of(file, "load" if isinstance(file, str) else "load_npy")
     x, end = read_npy(source)
     if isinstance(source, StreamSource):
@@ -72,11 +73,11 @@ def load_npy(file: Any) -> array:
 
 
 def read_npy(source: Source) -> tuple[array, int]:
-    """The array at the start of a source, and where it ends. The data at a path are read when they are needed.
+    """Return the array at the start of a source, and its end. For a path, the data are read when they are needed.
 
     Raises:
-        RuntimeError: if it is no such file, or shorter than it says (at a path, when they are needed).
-        ValueError: if it holds what no array can: Python objects, strings, records.
+        RuntimeError: if it is not a npy file, or is incomplete. For a path, missing data raise it when they are needed.
+        ValueError: if it contains Python objects, strings or records.
     """
     descr, fortran, shape, start = _header(source)
     dtype = _dtype(descr)
@@ -97,7 +98,7 @@ def read_npy(source: Source) -> tuple[array, int]:
 
 
 def _header(source: Source) -> tuple[Any, bool, tuple[int, ...], int]:
-    """What the header says, and where it ends."""
+    """Return the dtype, the order, the shape, and the end of the header."""
     invalid = RuntimeError(f"[load] Invalid header in {source.quoted}")
     lead = source.read(0, 8).tobytes()
     if lead[:6] != _MAGIC:
@@ -120,13 +121,13 @@ def _header(source: Source) -> tuple[Any, bool, tuple[int, ...], int]:
 
 @lru_cache(maxsize=64)
 def _parsed(text: bytes) -> tuple[Any, Any, Any]:
-    """What a header says. The members of an archive often say the same."""
+    """Parse a header. Results are cached, because the members of an archive often have the same header."""
     header = ast.literal_eval(text.decode("latin1").strip())
     return header["descr"], header["fortran_order"], header["shape"]
 
 
 def _dtype(descr: Any) -> Dtype:
-    """The dtype behind a type-string."""
+    """Return the dtype of a type string."""
     if descr in ("<V2", "|V2"):
         return _d.bfloat16
     try:

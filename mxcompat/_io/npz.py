@@ -18,15 +18,15 @@ from .writing import as_arrays, open_path, path_with
 __all__ = ["load_npz", "savez", "savez_compressed"]
 
 _MOST_INFLATION = 1100
-"""Deflate makes data at most 1032 times smaller: a member that claims more is a lie."""
+"""Deflate compresses data by a factor of at most 1032, so a member with a larger factor is invalid."""
 
 
 def savez(file: Any, *args: Any, **kwargs: Any) -> None:
     """Save several arrays in the `.npz` format.
 
     Args:
-        file: a path, to which ".npz" is added unless it ends so, or a file object opened for binary writing. The
-            file at a path is replaced once the new one is complete.
+        file: a path, or a file object opened for binary writing. ".npz" is added to a path unless it ends with it. An
+            existing file is replaced when the new one is complete.
         *args: arrays, saved as `arr_0`, `arr_1`, ….
         **kwargs: arrays, saved under their keywords.
 
@@ -89,7 +89,7 @@ def _write(file: Any, arrays: dict[str, array], compression: int) -> None:
         raise AttributeError(f"'{type(file).__name__}' object has no attribute 'write'")
     with zipfile.ZipFile(file, "w", compression, allowZip64=True) as archive:
         for name, x in arrays.items():
-            # Of 1980, when zip's time begins: the same arrays make the same file.
+            # The first date of zip files, so that the same arrays give the same file.
             info = zipfile.ZipInfo(name + ".npy", (1980, 1, 1, 0, 0, 0))
             info.compress_type = compression
             info.external_attr = 0o600 << 16
@@ -98,7 +98,7 @@ def _write(file: Any, arrays: dict[str, array], compression: int) -> None:
 
 
 def load_npz(file: Any) -> dict[str, array]:
-    """The arrays in a file, given by path or as a file object, by name."""
+    """Return the arrays in a file by name. The file is given by a path or as a file object."""
     if getattr(file, "closed", False):
         raise ValueError("I/O operation on closed file.")
     try:
@@ -122,12 +122,12 @@ def load_npz(file: Any) -> dict[str, array]:
 
 
 def _can_be(info: zipfile.ZipInfo) -> bool:
-    """Whether a member can be as large as it claims to be."""
+    """Return True if a member of this compressed size can have the declared size."""
     return info.file_size <= _MOST_INFLATION * (info.compress_size + 1)
 
 
 class _Member(Source):
-    """A file in the archive. It is read from front to back."""
+    """A file in the archive, which is read sequentially."""
 
     def __init__(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
         self.name = info.filename

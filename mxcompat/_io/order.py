@@ -1,7 +1,8 @@
-"""The order in which MLX writes the arrays of a file: that of a hash table of its C++ library on Linux.
+"""The order in which MLX writes the arrays of a file on Linux, which is the order of a C++ hash table.
 
-A checksum of a file is then the same, whoever wrote it. The table (libstdc++'s `unordered_map`) has a list for each
-bucket, new ones in front, and grows to the next of a list of primes when there are as many names as buckets.
+With the same order, files from MLX and mxcompat have the same checksum. The table (libstdc++'s `unordered_map`) has a
+list for each bucket, with new buckets and entries at the front. When it has as many names as buckets, it grows to the
+next prime of a list.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ _SIZES = (
     13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933, 351061, 712697, 1447153, 2938679,
     5967347, 12117689, 24607243, 49969847,
 )  # fmt: skip
-"""How many buckets there are, one after the other."""
+"""The numbers of buckets as the table grows."""
 
 _FACTOR, _SEED, _WORD = 0xC6A4A7935BD1E995, 0xC70F6907, (1 << 64) - 1
 
 
 def as_written(arrays: dict[str, Any]) -> dict[str, Any]:
-    """The same items, in the order in which they are written."""
+    """Return the items in the order in which MLX writes them."""
     entries = [(_hash(name.encode()), name) for name in arrays]
     found: list[tuple[int, str]] = []
-    for size in _SIZES:  # what was there when it had grown to this size, in the order of before, and what came since
+    for size in _SIZES:  # rehash the entries in their previous order, then insert further ones up to this size
         if len(found) == len(entries):
             break
         found = _listed([*found, *entries[len(found) : size]], size)
@@ -31,7 +32,7 @@ def as_written(arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listed(entries: list[tuple[int, str]], size: int) -> list[tuple[int, str]]:
-    """The newest bucket is the first, and in it the newest entry."""
+    """Return the order of the table after these insertions: newest bucket first, and in it the newest entry first."""
     buckets: dict[int, list[tuple[int, str]]] = {}
     for entry in entries:
         buckets.setdefault(entry[0] % size, []).append(entry)
@@ -39,7 +40,7 @@ def _listed(entries: list[tuple[int, str]], size: int) -> list[tuple[int, str]]:
 
 
 def _hash(data: bytes) -> int:
-    """MurmurHash64A, as `std::hash` of a string."""
+    """Return the MurmurHash64A of a string, which is libstdc++'s `std::hash`."""
     found = _SEED ^ (len(data) * _FACTOR & _WORD)
     for start in range(0, len(data), 8):
         part = data[start : start + 8]

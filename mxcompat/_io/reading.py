@@ -1,7 +1,7 @@
-"""Reading files: bytes at offsets, checked against the size of the file, and arrays that are read when needed.
+"""Read files: bytes at offsets, and arrays that are read when they are needed.
 
-Whatever a file says of itself is compared with how large it is before any memory is asked for. The formats read
-through here.
+All formats read through this module. Sizes in a file's header are checked against the size of the file before memory is
+allocated.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ __all__ = ["PathSource", "Source", "StreamSource", "array_of", "deferred", "sour
 
 
 class Source:
-    """Bytes to read. `size` is how many there are, `name` what messages call it."""
+    """A source of bytes. `size` is their number, and `name` is used in messages."""
 
     size: int
     name: str
 
     @property
     def quoted(self) -> str:
-        """What messages of its header call it."""
+        """The name in messages about the header."""
         return f"file {self.name}"
 
     def fill(self, view: memoryview, offset: int) -> int:
-        """Read from the offset; how many bytes were read, fewer than fit only at the end."""
+        """Read bytes from the offset on into `view`, and return their number, which is smaller only at the end."""
         raise NotImplementedError
 
     def read(self, offset: int, count: int) -> np.ndarray:
-        """Bytes, at an address that XLA accepts.
+        """Return bytes, at an aligned address for XLA.
 
         Raises:
-            RuntimeError: if there are not so many.
+            RuntimeError: if the source has fewer bytes.
         """
         missing = count - max(0, min(count, self.size - offset))
         if missing:
@@ -61,12 +61,12 @@ class Source:
         return data
 
     def short(self, missing: int) -> RuntimeError:
-        """The error for a source that ends too early."""
+        """Return the error for a source that ends too early."""
         return RuntimeError(f"[read] Unable to read {missing} bytes from file.")
 
 
 class PathSource(Source):
-    """A file that this module opened, kept open as long as something may still read it."""
+    """A file at a path, which stays open as long as an array may still read it."""
 
     def __init__(self, path: str) -> None:
         self.name = path
@@ -82,7 +82,7 @@ class PathSource(Source):
             while done < len(view):
                 try:
                     part = os.readv(self._descriptor, [view[done : done + (1 << 30)]])
-                except OSError as error:  # a directory, a disk that fails
+                except OSError as error:  # a directory, or a disk failure
                     raise self.short(len(view)) from error
                 if not part:
                     break
@@ -91,7 +91,7 @@ class PathSource(Source):
 
 
 class StreamSource(Source):
-    """A user's file object, from where it stands. One that cannot seek is read into memory first."""
+    """A user's file object, from its current position on. If it cannot seek, it is read into memory first."""
 
     def __init__(self, file: Any) -> None:
         self.name = str(getattr(file, "name", "python stream"))
@@ -127,12 +127,12 @@ class StreamSource(Source):
         return error
 
     def leave_at(self, offset: int) -> None:
-        """Let the user's file stand after what was read."""
+        """Set the position of the user's file to the end of the bytes that were used."""
         self._file.seek(self._start + offset)
 
 
 def source_of(file: Any, function: str) -> Source:
-    """The source for a path or a file object.
+    """Return the source for a path or a file object.
 
     Raises:
         RuntimeError: if the file cannot be opened.
@@ -152,8 +152,8 @@ def source_of(file: Any, function: str) -> Source:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """While arrays are made of the entries of a file, nothing is collected: all of it stays, and Python's collector
-    would look through hundreds of thousands of them again and again."""
+    """Suspend Python's garbage collector while arrays are made from the entries of a file. All of them stay alive, and
+    the collector would scan hundreds of thousands of objects again and again."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -164,13 +164,13 @@ def uncollected() -> Iterator[None]:
 
 
 def array_of(data: np.ndarray, shape: tuple[int, ...], dtype: Dtype) -> array:
-    """An array of bytes that nobody else will write to."""
+    """Return an array that shares the memory of `data`, which nothing else may write to."""
     a = aval(shape, dtype)
     return wrap(leaf(_value(data, a), a))
 
 
 def _value(data: np.ndarray, a: Aval) -> Any:
-    """The elements, where they are likely to be needed; a byte that is neither 0 nor 1 is no bool."""
+    """Return the elements on the device that will probably need them. Bytes of bools become 0 or 1."""
     whole = data.astype(bool) if a.dtype._kind == "b" else data.view(a.dtype._numpy)
     whole = whole.reshape(a.shape)
     if a.nbytes <= policy.SMALL_BYTES or not is_imported() or is_cpu():
@@ -181,7 +181,7 @@ def _value(data: np.ndarray, a: Aval) -> Any:
 
 
 class _Deferred(Node):
-    """A leaf whose data are read when they are first asked for."""
+    """A leaf whose data are read at the first access to its value."""
 
     __slots__ = ("_lock", "_read", "_value")
 
@@ -216,8 +216,8 @@ def deferred(
     dtype: Dtype,
     change: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> array:
-    """An array at an offset of a source, `change` being what is still to be done to its bytes. A path is read when the
-    array is needed, a stream at once."""
+    """Return the array at an offset of a source, with its bytes converted by `change`. A path is read when the array is
+    needed, a stream at once."""
     a = aval(shape, dtype)
 
     def read() -> np.ndarray:

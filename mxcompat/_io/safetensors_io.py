@@ -1,7 +1,7 @@
-"""The `.safetensors` format: a JSON header that says where each array lies, then the data.
+"""The `.safetensors` format: a JSON header with the offset of each array, then the data.
 
-Written and read here directly, and not by the `safetensors` package, because arrays are read when they are needed and
-written without a second copy of all of them, and because MLX's own files (`"__metadata__": null`) and messages count.
+This module does not use the `safetensors` package. It reads arrays when they are needed, writes them without a second
+copy of all, accepts MLX's files (`"__metadata__": null`), and raises MLX's errors.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NAMES: dict[Dtype, str] = {
     _d.complex64: "C64",
 }  # fmt: skip
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()} | {"F8_E4M3": _d.uint8, "F8_E8M0": _d.uint8}
-"""8-bit floats are read as their bits, as in MLX."""
+"""The dtypes by name. As in MLX, 8-bit floats are read as uint8."""
 
 _WIDE = {_d.float64: "F64"}
-"""What MLX keeps out of the files that users save, but a container of our own may hold."""
+"""The dtypes that only mxcompat's own containers may have, because MLX does not save them."""
 
 _LONGEST_HEADER = 100_000_000
 
@@ -38,9 +38,9 @@ def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, st
     """Save arrays in the `.safetensors` format.
 
     Args:
-        file: a path, to which ".safetensors" is added unless it ends so, or a file object opened for binary writing.
-            The file at a path is replaced once the new one is complete.
-        arrays: the arrays by name, of any dtype but float64.
+        file: a path, or a file object opened for binary writing. ".safetensors" is added to a path unless it ends with
+            it. An existing file is replaced when the new one is complete.
+        arrays: the arrays by name, of any dtype except float64.
         metadata: strings to save with them, by name.
 
     Raises:
@@ -70,7 +70,7 @@ def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, st
 
 
 def write_tensors(file: Any, arrays: dict[str, array], metadata: dict[str, str] | None) -> None:
-    """Write arrays that have been evaluated."""
+    """Write evaluated arrays."""
     names = _NAMES | _WIDE
     header: dict[str, Any] = {"__metadata__": metadata or None}
     end = 0
@@ -84,18 +84,18 @@ def write_tensors(file: Any, arrays: dict[str, array], metadata: dict[str, str] 
 
 
 def load_safetensors(file: Any) -> tuple[dict[str, array], dict[str, str]]:
-    """The arrays in a file by name, and its metadata."""
+    """Return the arrays in a file by name, and its metadata."""
     return read_tensors(source_of(file, "load_safetensors"), _DTYPES)
 
 
 def read_tensors(source: Source, dtypes: dict[str, Dtype] | None = None) -> tuple[dict[str, array], dict[str, str]]:
-    """The arrays and the metadata of a source.
+    """Return the arrays and the metadata of a source.
 
     Args:
-        dtypes: the dtypes that are allowed, by the names that the format gives them; by default all.
+        dtypes: the allowed dtypes by their names in the format; by default all.
 
     Raises:
-        RuntimeError: if it is no such file, contradicts itself, or is shorter than it says.
+        RuntimeError: if it is not a safetensors file, is inconsistent, or is incomplete.
     """
     if dtypes is None:
         dtypes = _DTYPES | {name: dtype for dtype, name in _WIDE.items()}
@@ -121,7 +121,7 @@ def read_tensors(source: Source, dtypes: dict[str, Dtype] | None = None) -> tupl
 
 
 def _parsed(source: Source, text: bytes) -> dict[str, Any]:
-    """The header, which may begin with a mark of its byte order, and ends at a NUL: some writers pad it with these."""
+    """Parse the header. It may begin with a byte order mark, and it ends at a NUL, with which some writers pad it."""
     try:
         written = text.partition(b"\0")[0].decode("utf-8-sig")
         header = json.loads(written, object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -144,7 +144,7 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def _entry(name: str, entry: Any, dtypes: dict[str, Dtype], room: int) -> tuple[Dtype, tuple[int, ...], int, int]:
-    """What the header says of an array, if it can be true: its dtype, its shape, and where it begins and ends."""
+    """Check the header's entry for an array, and return the array's dtype, shape, start and end."""
     tensor = f"[load_safetensors] Tensor '{name}'"
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= entry.keys():
         raise RuntimeError(f"{tensor} must have a dtype, a shape and data_offsets")

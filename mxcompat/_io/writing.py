@@ -1,7 +1,7 @@
-"""Writing files: whole or not at all.
+"""Write files completely or not at all.
 
-A path is written under another name and renamed when all went well, so that a save that fails, or a reader that comes
-too early, finds the old file. A file object is written to as it is. The formats write through here.
+A file is written under another name, and renamed when it is complete. So a failed save keeps the old file, and readers
+never see an incomplete one. File objects are written to directly. All formats write through this module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["array_bytes", "as_arrays", "open_path", "path_with", "write", "writi
 
 
 def path_with(suffix: str, file: Any) -> str | None:
-    """The path that a user named, with the suffix it must end in; None for what is not a path."""
+    """Return the user's path with the suffix that it must end with, or None if `file` is not a path."""
     if not isinstance(file, (str, Path)):
         return None
     path = str(file)
@@ -34,7 +34,7 @@ def path_with(suffix: str, file: Any) -> str | None:
 
 @contextlib.contextmanager
 def writing(file: Any, suffix: str, function: str) -> Iterator[Any]:
-    """Where to write the file that a user named, by path or as an open file.
+    """Open the user's file for writing, given by a path or as an open file.
 
     Raises:
         RuntimeError: if the path cannot be written to, or the file has been closed.
@@ -57,14 +57,15 @@ def writing(file: Any, suffix: str, function: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def open_path(path: str, failure: str) -> Iterator[Any]:
-    """A file that takes the place of the one at `path` when the `with` ends well. RuntimeError with `failure` else."""
+    """Open a file that replaces the one at `path` when the context ends without an error. If it cannot be opened, raise
+    RuntimeError with the message `failure`."""
     target = os.path.realpath(path)
     try:
         kept = os.stat(target)
     except OSError:
         kept = None
     if kept is not None and not stat.S_ISREG(kept.st_mode):
-        with _opened(target, os.O_WRONLY, failure) as file:  # a pipe or a device: nothing to keep
+        with _opened(target, os.O_WRONLY, failure) as file:  # a pipe or a device, which cannot be replaced
             yield file
         return
     temporary = f"{target}.{secrets.token_hex(4)}.part"
@@ -75,7 +76,7 @@ def open_path(path: str, failure: str) -> Iterator[Any]:
             yield file
         os.replace(temporary, target)
     except BaseException:
-        with contextlib.suppress(OSError):  # there is none
+        with contextlib.suppress(OSError):  # it was not created
             os.remove(temporary)
         raise
 
@@ -88,7 +89,7 @@ def _opened(path: str, flags: int, failure: str) -> Any:
 
 
 def as_arrays(values: Sequence[Any], what: str) -> list[array]:
-    """The values, evaluated, as plain arrays. RuntimeError if one is not an array."""
+    """Evaluate the values, and return them as plain arrays. Raise RuntimeError if one is not an array."""
     for value in values:
         if not isinstance(value, array):
             raise bad_cast(f"{what} takes arrays, not {type(value).__name__}")
@@ -97,13 +98,13 @@ def as_arrays(values: Sequence[Any], what: str) -> list[array]:
 
 
 def array_bytes(x: array) -> memoryview:
-    """The elements of an array in row-major order, without a copy where they lie so in this process's memory."""
+    """Return the elements of an array in row-major order, without a copy if possible."""
     data = np.ascontiguousarray(host(x._node))
     return memoryview(data.reshape(-1).view(np.uint8))
 
 
 def write(file: Any, data: Any) -> None:
-    """Write all of `data`; an unbuffered file may take several calls."""
+    """Write all of `data`. An unbuffered file may need several calls."""
     view = memoryview(data)
     while len(view):
         count = file.write(view)

@@ -1,9 +1,9 @@
-"""What is written in C: what every program does all the time, and Python is too slow for.
+"""The C code: frequent operations for which Python is too slow.
 
-Whatever it has is written in Python too, beside the place where one of the two is chosen (`_graph.ir.node` and
-`linearize`, `_graph.run.layout` and `short_rows`, `_array.nest`, `convert`, `handle` and `array`,
-`_ops.random.threefry`, `_ops.reductions.scans_host`, `_transforms.trees`, `nn.layers._walk`, `optimizers._walk`): that
-is where to read what it does. Python's serves where there was no compiler, and with `MXCOMPAT_NATIVE=0`.
+Each function also exists in Python, in the file that chooses one of the two: `_graph.ir.node` and `linearize`,
+`_graph.run.layout` and `short_rows`, `_array.nest`, `convert`, `handle` and `array`, `_ops.random.threefry`,
+`_ops.reductions.scans_host`, `_transforms.trees`, `nn.layers._walk`, and `optimizers._walk`. Those files explain the
+functions. The Python versions are used if no C code was built, and with `MXCOMPAT_NATIVE=0`.
 """
 
 from __future__ import annotations
@@ -25,4 +25,4 @@ def _native() -> Any:
 
 
 native = _native()
-"""The module, or None."""
+"""The C module, or None."""

@@ -1,9 +1,9 @@
-/* The base of arrays, by which they offer their memory: see `_array/handle.py`. */
+/* The base class of arrays, which implements the buffer protocol: see `_array/handle.py`. */
 #include "in_c.h"
 
 static PyObject *s_value;
 static const Name names[] = {{"value", &s_value}, {NULL, NULL}};
-static PyObject *array_type; /* what `connect_arrays` brings */
+static PyObject *array_type; /* set by `connect_arrays` */
 
 typedef struct {
     PyObject_HEAD PyObject *node;
@@ -26,7 +26,7 @@ static void handle_dealloc(PyObject *self) {
     free_object(self);
 }
 
-/* A new array, onto this node. */
+/* Return a new array for this node. */
 static PyObject *wrap(PyObject *Py_UNUSED(module), PyObject *node) {
     PyObject *array = PyType_GenericAlloc((PyTypeObject *)array_type, 0);
     if (array != NULL)
@@ -47,7 +47,7 @@ static PyObject *handles(PyObject *module, PyObject *nodes) {
     return made;
 }
 
-/* The node of an item of a list of arrays, borrowed; NULL with an error set. */
+/* Return the node of an item of a list of arrays, a borrowed reference, or NULL with an error set. */
 PyObject *node_of(PyObject *arrays, Py_ssize_t k) {
     PyObject *array = PyList_GetItem(arrays, k);
     if (array != NULL && !PyObject_TypeCheck(array, (PyTypeObject *)array_type))
@@ -82,7 +82,7 @@ static PyObject *exchange(PyObject *Py_UNUSED(module), PyObject *const *args, Py
     return none();
 }
 
-/* What the array's node has as its value, computed if need be. */
+/* Return the value of the array's node, and compute it if necessary. */
 static PyObject *value_of(PyObject *array) {
     PyObject *node = ((Handle *)array)->node;
     if (node == NULL)
@@ -95,8 +95,8 @@ static PyObject *value_of(PyObject *array) {
     return value;
 }
 
-/* The memory of a value as it is: of an array of NumPy's, or of JAX's in this process's memory. Returns whether that is
-   possible; no error is set. */
+/* Get a buffer of a value without a copy, if it is a NumPy array, or a JAX array in this process's memory. Return 1 if
+   that is possible; no error is set. */
 static int is_shared(PyObject *value, Py_buffer *buffer, int flags) {
     if (!PyObject_CheckBuffer(value))
         return 0;
@@ -104,11 +104,11 @@ static int is_shared(PyObject *value, Py_buffer *buffer, int flags) {
         PyErr_Clear();
         return 0;
     }
-    if (buffer->ndim == 0 || buffer->len == 0) { /* others may have it too: `_memory` copies it */
+    if (buffer->ndim == 0 || buffer->len == 0) { /* others may share this memory, so `_memory` copies it */
         PyBuffer_Release(buffer);
         return 0;
     }
-    if (buffer->format != NULL) { /* as MLX writes them */
+    if (buffer->format != NULL) { /* the letters that MLX uses */
         if (buffer->format[0] == '=')
             buffer->format += 1;
         if (buffer->itemsize == 8 && buffer->format[0] == 'l')
@@ -120,19 +120,20 @@ static int is_shared(PyObject *value, Py_buffer *buffer, int flags) {
     return 1;
 }
 
-/* The memory that `_memory` gives, with the format that it names if Python has none for the elements. */
+/* Get a buffer of the array that `_memory` returns. If Python has no format for the dtype, use the name of the
+   dtype. */
 static int get_other(PyObject *array, Py_buffer *buffer, int flags) {
     PyObject *view, *kind, *found = PyObject_CallMethod(array, "_memory", "i", flags);
     int failed = found == NULL || !PyArg_ParseTuple(found, "OO", &view, &kind) ||
                  PyObject_GetBuffer(view, buffer, flags) < 0;
     if (!failed && kind != Py_None && buffer->format != NULL)
         buffer->format = "bfloat16";
-    Py_XDECREF(found); /* the buffer holds the view */
+    Py_XDECREF(found); /* the buffer refers to the view */
     return failed ? -1 : 0;
 }
 
-/* A buffer is the array's, which it keeps alive as MLX's does, and holds that of the value, as the array may have another
-   value later. */
+/* Get a buffer of an array. It keeps the array alive, as in MLX, and also the buffer of its value, because the array
+   may have another value later. */
 static int get_buffer(PyObject *array, Py_buffer *buffer, int flags) {
     PyObject *value = value_of(array);
     Py_buffer *held = PyMem_Malloc(sizeof(Py_buffer));
@@ -182,7 +183,7 @@ static PyType_Spec handle_spec = {
     .slots = handle_slots,
 };
 
-/* Keep the class of arrays. */
+/* Set the class of arrays. */
 static PyObject *connect_arrays(PyObject *Py_UNUSED(module), PyObject *array) {
     set(&array_type, array);
     return none();

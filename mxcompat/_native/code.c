@@ -1,24 +1,24 @@
-/* From roots to what is behind them, by walking the graph or by following known code: see `_graph/ir/linearize.py`. */
+/* Find the subgraph behind roots, by walking the graph or by following known code: see `_graph/ir/linearize.py`. */
 #include "in_c.h"
 
 static PyObject *s_value;
 static const Name names[] = {{"value", &s_value}, {NULL, NULL}};
-static PyObject *scalar, *traced, *item, *taken; /* what `connect_code` brings */
+static PyObject *scalar, *traced, *item, *taken; /* set by `connect_code` */
 
-/* An instruction: what it is, which `code` holds, and the slots that it reads. */
+/* An instruction: op and params, borrowed from `code`, and the slots that it reads. */
 typedef struct {
     PyObject *op, *params;
     Py_ssize_t count;
     const Py_ssize_t *reads;
 } Step;
 
-/* Code, and the slots of its roots. */
+/* A Code with the slots of its roots. */
 typedef struct {
-    PyObject_HEAD PyObject *code; /* its instructions and the kinds of its leaves */
+    PyObject_HEAD PyObject *code; /* the instructions and the kinds of the leaves */
     Py_ssize_t steps, leaves, roots;
     Step *step;
     PyObject **kind;
-    Py_ssize_t *slots; /* what the steps read, and then the roots' */
+    Py_ssize_t *slots; /* the slots that the steps read, then the slots of the roots */
     const Py_ssize_t *root;
 } Path;
 
@@ -30,7 +30,7 @@ static int path_traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int path_clear(PyObject *self) {
     Path *path = (Path *)self;
-    path->steps = path->leaves = path->roots = 0; /* what they refer to may be gone now */
+    path->steps = path->leaves = path->roots = 0; /* the objects that they refer to may be freed now */
     Py_CLEAR(path->code);
     return 0;
 }
@@ -45,7 +45,7 @@ static void path_dealloc(PyObject *self) {
     free_object(self);
 }
 
-/* Read a tuple of slots, of which there are fewer than `size` of either sign. Returns where to read the next to. */
+/* Write the slots of a tuple to `to`. Each must be in [-size, size). Return the place for the next slot, or NULL. */
 static Py_ssize_t *read_slots(PyObject *slots, Py_ssize_t *to, Py_ssize_t size) {
     for (Py_ssize_t k = 0; k < PyTuple_Size(slots); k++) {
         Py_ssize_t slot = PyLong_AsSsize_t(PyTuple_GetItem(slots, k));
@@ -110,8 +110,8 @@ static int path_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(kwargs)
     return 0;
 }
 
-/* What these functions return: 1, 0 if the nodes are not as the code says, or -1 with an error set. The environment
-   holds a node for each slot, or NULL; that of leaf k is the one at ~k, counted from the end. */
+/* These functions return 1, 0 if the nodes do not match the code, or -1 with an error set. The environment has a node
+   or NULL for each slot. Slot ~k, counted from the end, is leaf k. */
 
 static int put(PyObject **env, Py_ssize_t slot, PyObject *node) {
     if (env[slot] == NULL) {
@@ -121,13 +121,13 @@ static int put(PyObject **env, Py_ssize_t slot, PyObject *node) {
     return env[slot] == node;
 }
 
-/* Whether the node in the environment is as a step says, whose inputs are put there. */
+/* Check that a node in the environment matches a step, and put the node's inputs into the environment. */
 static int take_step(const Step *step, PyObject **env, PyObject *node, int in_capture) {
     Fields *f = (Fields *)node;
     if (node == NULL || !is_node(node) || f->op != step->op || (f->value != Py_None && !in_capture))
         return 0;
     if (f->params != step->params) {
-        PyObject *own = Py_NewRef(f->params); /* to compare them may run anything */
+        PyObject *own = Py_NewRef(f->params); /* the comparison may run any code */
         int same = PyObject_RichCompareBool(own, step->params, Py_EQ);
         Py_DECREF(own);
         if (same != 1)
@@ -142,7 +142,7 @@ static int take_step(const Step *step, PyObject **env, PyObject *node, int in_ca
     return same;
 }
 
-/* Whether a node is one result of several that are there: it has its value now. */
+/* Give a node that is one of several results its value, if these exist. Return 1 if so. */
 static int is_taken(PyObject *node) {
     PyObject *has = PyObject_CallFunctionObjArgs(taken, node, NULL);
     int result = has == NULL ? -1 : has == Py_True;
@@ -150,7 +150,7 @@ static int is_taken(PyObject *node) {
     return result;
 }
 
-/* Whether a node is a leaf of this kind. One that is no placeholder has a value, or is older than the capture. */
+/* Check that a node is a leaf of this kind: a placeholder, a node with a value, or one older than the capture. */
 static int is_leaf(PyObject *node, PyObject *kind, int is_placeholder, PyObject *trace, int in_capture) {
     if (node == NULL || !is_node(node))
         return 0;
@@ -161,7 +161,7 @@ static int is_leaf(PyObject *node, PyObject *kind, int is_placeholder, PyObject 
         return 1;
     if (in_capture)
         return PyObject_RichCompareBool(f->trace, trace, Py_LT);
-    PyObject *value = PyObject_GetAttr(node, s_value); /* which a subclass may have to find first */
+    PyObject *value = PyObject_GetAttr(node, s_value); /* a subclass may compute it first */
     Py_XDECREF(value);
     if (value == NULL)
         return -1;
@@ -170,7 +170,7 @@ static int is_leaf(PyObject *node, PyObject *kind, int is_placeholder, PyObject 
     return f->op == item ? is_taken(node) : 0;
 }
 
-/* (order, leaves, avals of the leaves), of an environment that is filled, whose references they take. */
+/* Return (order, leaves, avals of the leaves) of a filled environment, and steal its references. */
 static PyObject *followed(PyObject **env, Py_ssize_t steps, Py_ssize_t count) {
     PyObject *order = PyList_New(steps), *leaves = PyList_New(count), *avals = PyList_New(count), *result = NULL;
     if (order != NULL && leaves != NULL && avals != NULL) {
@@ -192,7 +192,7 @@ static PyObject *followed(PyObject **env, Py_ssize_t steps, Py_ssize_t count) {
     return result;
 }
 
-/* Fill an environment from the roots back. */
+/* Fill an environment, from the roots back to the leaves. */
 static int follow_back(Path *path, PyObject **env, PyObject *roots, PyObject *placeholders, PyObject *trace) {
     Py_ssize_t steps = path->steps, leaves = path->leaves, given = PyTuple_Size(placeholders);
     int same = given <= leaves && PyTuple_Size(roots) == path->roots, in_capture = PyObject_IsTrue(trace);
@@ -251,8 +251,8 @@ static PyType_Spec path_spec = {
     .slots = path_slots,
 };
 
-/* A walk under way: a slot for each node that it has met, the nodes to compute with their instructions, the leaves, and
-   the nodes to go to, the next one last. */
+/* The state of a walk: the slots of the visited nodes, the nodes to compute with their instructions, the leaves, and
+   the stack of nodes to visit. */
 typedef struct {
     PyObject *slots, *order, *instructions, *leaves, **stack;
     Py_ssize_t height, room;
@@ -274,7 +274,7 @@ static int push(Walk *walk, PyObject *node) {
     return 0;
 }
 
-/* The slot of a node, a reference that is borrowed; NULL if it has none yet, or with an error set. */
+/* Return the slot of a node, a borrowed reference. Return NULL if it has none yet, or with an error set. */
 static PyObject *slot_of(Walk *walk, PyObject *node) { return PyDict_GetItemWithError(walk->slots, node); }
 
 static int set_slot(Walk *walk, PyObject *node, Py_ssize_t slot) {
@@ -289,8 +289,8 @@ static int add_leaf(Walk *walk, PyObject *node) {
     return PyList_Append(walk->leaves, node) < 0 ? -1 : set_slot(walk, node, slot);
 }
 
-/* Whether the graph ends at a node: in a capture at what is older, else at what has a value, which a leaf may have to
-   find first. */
+/* Return 1 if the graph ends at a node: in a capture, at an older node; otherwise, at a node with a value, which a
+   subclass may compute first. */
 static int ends_at(Walk *walk, PyObject *node) {
     if (!is_node(node)) {
         PyErr_Format(PyExc_TypeError, "walk: not a node");
@@ -308,7 +308,7 @@ static int ends_at(Walk *walk, PyObject *node) {
     return value == NULL ? -1 : value != Py_None;
 }
 
-/* The slots of a node's inputs, as a tuple; None if some have to be gone to first, which are on the stack then. */
+/* Return a tuple of the slots of a node's inputs. If some inputs are not visited yet, push these and return None. */
 static PyObject *reads_of(Walk *walk, PyObject *inputs) {
     Py_ssize_t count = PyTuple_Size(inputs);
     PyObject *reads = PyTuple_New(count);
@@ -335,7 +335,7 @@ static PyObject *reads_of(Walk *walk, PyObject *inputs) {
     return reads;
 }
 
-/* Compute a node next, that reads these slots. */
+/* Append an instruction for a node that reads these slots. */
 static int add_step(Walk *walk, PyObject *node, PyObject *reads) {
     Fields *f = (Fields *)node;
     PyObject *instruction = PyTuple_Pack(3, f->op, f->params, reads);
@@ -346,7 +346,7 @@ static int add_step(Walk *walk, PyObject *node, PyObject *reads) {
     return failed ? -1 : 0;
 }
 
-/* Go to the node on top of the stack. Returns whether it is done with, or -1. */
+/* Visit the node on top of the stack. Return 1 if it is finished, 0 if its inputs come first, or -1. */
 static int go_to(Walk *walk, PyObject *node) {
     Fields *f = (Fields *)node;
     if (slot_of(walk, node) != NULL)
@@ -388,7 +388,7 @@ static int walk_from(Walk *walk, PyObject *root) {
     return 0;
 }
 
-/* (instructions, slots of the roots, order, leaves) of a walk that is done. */
+/* Return (instructions, slots of the roots, order, leaves) of a finished walk. */
 static PyObject *walked(Walk *walk, PyObject *roots) {
     Py_ssize_t count = PyTuple_Size(roots);
     PyObject *slots = PyTuple_New(count), *instructions = PyList_AsTuple(walk->instructions), *result = NULL;
@@ -439,7 +439,7 @@ static PyObject *walk_graph(PyObject *Py_UNUSED(module), PyObject *const *args, 
     return result;
 }
 
-/* Keep the ops of numbers, of tracers, and of one result of several, and what gives that its value. */
+/* Set the ops of scalars, of tracers and of items, and the function that gives an item its value. */
 static PyObject *connect_code(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *of_numbers, *of_tracers, *of_items, *function;
     if (!PyArg_ParseTuple(args, "OOOO", &of_numbers, &of_tracers, &of_items, &function))

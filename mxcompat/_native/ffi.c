@@ -1,4 +1,4 @@
-/* What XLA calls of `products.c`: a function of its foreign-function interface, see `_ops/products/called.py`. */
+/* The function of `products.c` for XLA's foreign-function interface, see `_ops/products/foreign.py`. */
 #include "ffi.h"
 #include "in_c.h"
 #include "kernels.h"
@@ -8,7 +8,7 @@ static void *failed(const FfiCall *call, int code, const char *message) {
     return call->functions->make_error(&error);
 }
 
-/* Say by which version this was written. XLA asks when the function is registered. */
+/* Return the version of the interface, which XLA requests when the function is registered. */
 static void tell(const FfiCall *call) {
     FfiMetadata *metadata = ((FfiMetadataExtension *)call->extension)->metadata;
     const FfiVersion *theirs = &call->functions->version;
@@ -17,7 +17,7 @@ static void tell(const FfiCall *call) {
     metadata->traits = 0;
 }
 
-/* How `kernels.h` calls a dtype; -1 if it does not. */
+/* Return the kind in `kernels.h` of a dtype, or -1 if it has none. */
 static int kind_of(const FfiBuffer *buffer) {
     switch (buffer->dtype) {
     case FFI_FLOAT32: return FLOAT32;
@@ -34,11 +34,11 @@ static size_t size_of_buffer(const FfiBuffer *buffer) {
     return size;
 }
 
-/* Numbers of the attribute: those of `multiply_stored` from `transposed` on, before them the kind of the matrix and, if
-   scales are codes, theirs, and which of the optional arguments there are. */
+/* The numbers in the attribute: the kind of the matrix, the kind of scales that are codes, flags for the optional
+   arguments, then the arguments of `multiply_stored` from `transposed` on. */
 enum { KIND, SCALE_KIND, UNITS, LHS, RHS, TRANSPOSED, GROUP, INNER, OUTER, MATRICES, X_MATRICES, PRODUCTS, ROWS, NUMBERS };
 
-/* The arguments are x, words, scales and, of codes, biases, then those of units, lhs and rhs that there are. */
+/* The arguments are x, words, scales, biases (only for integer codes), then units, lhs and rhs if present. */
 static int read_product(const FfiCall *call, const int64_t *n, Product *p) {
     FfiBuffer *const *given = call->arguments.buffers;
     int codes = n[KIND] < E2M1;

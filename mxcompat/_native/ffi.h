@@ -1,5 +1,6 @@
-/* How XLA calls foreign functions: what `ffi.c` reads of its interface for C, version 0, in words of our own. Each
-   structure begins with its size, as whoever made it knows it. `tests/test_ffi.py` holds them to jaxlib's header. */
+/* XLA's C interface for foreign functions, version 0: the parts that `ffi.c` reads, declared independently. Each
+   structure begins with its size in the version of its creator. `tests/test_ffi.py` compares them with jaxlib's
+   header. */
 #include <stddef.h>
 #include <stdint.h>
 

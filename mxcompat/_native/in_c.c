@@ -2,7 +2,7 @@
    modules, reductions, and random words. */
 #include "in_c.h"
 
-/* Intern names, up to one without a text. */
+/* Intern names, up to an entry without a text. */
 int find_names(const Name *names) {
     for (; names->text != NULL; names++)
         if ((*names->name = PyUnicode_InternFromString(names->text)) == NULL)
@@ -17,14 +17,14 @@ int add_type(PyObject *module, const char *name, PyType_Spec *spec) {
     return failed ? -1 : 0;
 }
 
-/* Let a field refer to a value. */
+/* Set a field to a value. */
 void set(PyObject **field, PyObject *value) {
     PyObject *before = *field;
     *field = Py_NewRef(value);
     Py_XDECREF(before);
 }
 
-/* The end of an object of a subclass written in Python, to which nothing refers any more. */
+/* Free an unreferenced object of a subclass written in Python. */
 void free_object(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);

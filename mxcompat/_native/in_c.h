@@ -1,4 +1,4 @@
-/* What the files of `in_c` have in common. */
+/* Declarations shared by the files of `in_c`. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <string.h>
@@ -13,31 +13,31 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD PyObject *op, *params, *inputs, *aval, *trace, *value, *where, *waiting;
-} Fields; /* of a node */
+} Fields; /* the fields of a node */
 
-/* A new reference to None. From Python 3.12 on, headers take None, True and False to be immortal: with these,
-   Py_RETURN_NONE makes no reference, and a library built so takes None's last one from Python 3.11. (Their Py_INCREF and
-   Py_DECREF count in 32 bits, which is the same for fewer than 2^31 references.) */
+/* Return a new reference to None. In headers from Python 3.12 on, None, True and False are immortal, and Py_RETURN_NONE
+   takes no reference. Built so, a library would free None under Python 3.11. (Py_INCREF and Py_DECREF of these headers
+   count in 32 bits, which makes no difference below 2^31 references.) */
 static inline PyObject *none(void) { return Py_NewRef(Py_None); }
 
-#ifdef __GNUC__ /* what follows is for these files alone */
+#ifdef __GNUC__ /* the following declarations are private to these files */
 #pragma GCC visibility push(hidden)
 #endif
 
-/* of in_c.c */
+/* in_c.c */
 int find_names(const Name *names);
 int add_type(PyObject *module, const char *name, PyType_Spec *spec);
 void set(PyObject **field, PyObject *value);
 void free_object(PyObject *object);
 
-/* of nodes.c */
+/* nodes.c */
 int is_node(PyObject *x);
 PyObject *leaf(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
-/* of arrays.c */
+/* arrays.c */
 PyObject *node_of(PyObject *arrays, Py_ssize_t k);
 
-/* of trees.c */
+/* trees.c */
 int is_array(PyObject *x);
 int is_plain_array(PyObject *x);
 PyObject *walkable(PyObject *sequence);
@@ -45,7 +45,7 @@ Py_ssize_t size_of(PyObject *sequence);
 PyObject *item_of(PyObject *sequence, Py_ssize_t k);
 int append(PyObject *list, PyObject *item);
 
-/* Each adds what a file has to the module. */
+/* Each function adds the functions and types of one file to the module. */
 int add_nodes(PyObject *module);
 int add_code(PyObject *module);
 int add_numbers(PyObject *module);

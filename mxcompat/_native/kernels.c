@@ -1,5 +1,5 @@
-/* The inner loops of products with stored matrices, for each set of instructions that a processor may have: each is
-   `kernels_of.h` with other vectors. What can be had is asked when they are first needed. */
+/* The inner loops of products with stored matrices, for each instruction set. Each version includes `kernels_of.h` with
+   other vectors. The processor's instruction sets are determined at the first use. */
 #include "kernels.h"
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #define INLINE inline
 #define PREFETCH(from) (void)(from)
 #endif
-enum { LINE = 64 }; /* bytes that come from memory together */
+enum { LINE = 64 }; /* bytes of a cache line */
 
 static INLINE float float_of(uint32_t bits) {
     float value;
@@ -51,9 +51,9 @@ static uint16_t to_half(float value) {
     uint32_t sign = bits >> 16 & 0x8000, size = bits & 0x7FFFFFFF;
     if (size > 0x7F800000)
         return (uint16_t)(sign | 0x7E00 | (size >> 13 & 0x3FF));
-    if (size >= 0x477FF000) /* beyond the largest, and half a step more */
+    if (size >= 0x477FF000) /* beyond the largest half by at least half a step: infinity */
         return (uint16_t)(sign | 0x7C00);
-    if (size < 0x38800000) { /* rounded to a multiple of 2^-24 as it is added to 1/2 */
+    if (size < 0x38800000) { /* adding 1/2 rounds to a multiple of 2^-24 */
         float small;
         memcpy(&small, &size, 4);
         small += 0.5f;
@@ -75,7 +75,7 @@ static uint16_t to_brain(float value) {
 
 static const float E2M1_VALUES[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
-/* The bytes of codes, and where in the first of them each begins, are the same in every group of eight. */
+/* The byte in which code k begins, and its shift in this byte. They repeat for every eight codes. */
 #define BYTE_OF(bits, k) ((k) * (bits) / 8)
 #define SHIFT_OF(bits, k) ((k) * (bits) % 8)
 
@@ -111,7 +111,7 @@ enum { ALL_KERNELS = sizeof all / sizeof *all };
 
 static const Kernels *chosen;
 
-/* Whether this processor has the instructions of one of them. */
+/* Return 1 if this processor has the instructions for a version. */
 static int runs(const Kernels *some) {
 #if defined(__GNUC__) && defined(__x86_64__)
     __builtin_cpu_init();
@@ -127,7 +127,7 @@ static int runs(const Kernels *some) {
 #endif
 }
 
-/* Find the fastest that this processor runs: once, before anything else here is called. */
+/* Find the fastest version for this processor. Called once, before all other functions of this file. */
 void find_kernels(void) {
     find_e4m3_values();
     for (int k = 0; chosen == NULL; k++)
@@ -137,7 +137,7 @@ void find_kernels(void) {
 
 const Kernels *kernels(void) { return chosen; }
 
-/* Choose them by name, for tests. Returns -1 if there are none of that name, or not for this processor. */
+/* Choose a version by name, for tests. Return -1 if there is none of that name for this processor. */
 int choose_kernels(const char *name) {
     for (int k = 0; k < ALL_KERNELS; k++)
         if (strcmp(all[k]->name, name) == 0 && runs(all[k])) {

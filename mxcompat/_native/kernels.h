@@ -1,5 +1,5 @@
-/* Products with matrices that are stored in less than float32: what `pool.c`, `kernels.c`, `products.c`, `packed.c` and
-   `ffi.c` have in common. Nothing here knows of Python. */
+/* Products with matrices that are stored in less than float32: declarations shared by `pool.c`, `kernels.c`,
+   `products.c`, `stored.c`, `quantized.c` and `ffi.c`. They do not depend on Python. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -7,39 +7,41 @@
 #pragma GCC visibility push(hidden)
 #endif
 
-/* of pool.c */
+/* pool.c */
 typedef void (*Part)(void *context, size_t start, size_t stop, size_t participant);
 size_t participants(void);
 void parallel_for(size_t count, size_t grain, Part part, void *context);
 int watch_forks(void);
 void stop_threads(void);
 
-/* How elements are stored: codes of so many bits, small floats, or half precision. */
+/* Kinds of storage: integer codes with the given number of bits, small floats, half precision, float32, and scales. */
 enum { CODES_1, CODES_2, CODES_3, CODES_4, CODES_5, CODES_6, CODES_8, E2M1, E4M3, BFLOAT16, FLOAT16, FLOAT32, E8M0 };
 enum { STORED_KINDS = FLOAT16 + 1, AT_ONCE = 4, PADDING = 64 };
 
-/* of kernels.c. A row of the matrix is `bytes`, of which so many as `PADDING` can be read beyond its end, in `groups` of
-   `group` elements, each with a scale and a bias (if its kind has them). `group` is a multiple of `lanes`. */
+/* kernels.c. A row of the matrix: `bytes`, which can be read up to `PADDING` bytes beyond the end. It consists of
+   `groups` groups of `group` elements, a multiple of `lanes`. Each group has a scale and a bias, if the kind has
+   them. */
 typedef struct {
     const uint8_t *bytes;
     const float *scales, *biases;
 } Row;
 
-/* out[r] += the product of row r, of `AT_ONCE`, and x: of `most` groups at a time. What is `ahead` bytes behind will be
-   read next. */
+/* out[r] += the dot product of row r and x, for `AT_ONCE` rows. Each partial sum has at most `most` groups. The kernel
+   prefetches `ahead` bytes ahead. */
 typedef void (*Dot)(const Row *rows, size_t groups, size_t group, size_t most, size_t ahead, const float *x, float *out);
-/* out += the sum of all x[r] * row r. */
+/* out += the sum of x[r] * row r, over `AT_ONCE` rows. */
 typedef void (*Add)(const Row *rows, size_t groups, size_t group, size_t ahead, const float *x, float *out);
 /* out = the elements of a row as floats. */
 typedef void (*Unpack)(const Row *row, size_t groups, size_t group, size_t ahead, float *out);
-/* out[m][n] += the product of x[m] and y[n]: `count` rows of x, AT_ONCE of y, `length` elements. */
+/* out[m][n] += the dot product of x[m] and y[n], for `count` rows of x and AT_ONCE rows of y with `length` elements. */
 typedef void (*Dots)(const float *x, size_t x_apart, size_t count, const float *y, size_t y_apart, size_t length,
                      float *out, size_t out_apart);
-/* out[m] += the sum of x[m][k] * y[k]: `count` rows of x, `rows` of y, of `length` elements, a multiple of `lanes`. */
+/* out[m] += the sum of x[m][k] * y[k], for `count` rows of x and `rows` rows of y. The rows of y have `length`
+   elements, a multiple of `lanes`. */
 typedef void (*Sums)(const float *x, size_t x_apart, size_t count, const float *y, size_t y_apart, size_t rows,
                      size_t length, float *out, size_t out_apart);
 typedef void (*Cast)(const void *from, void *to, size_t count);
-/* x = x * scale + bias for each group, both steps rounded to a kind. */
+/* x = x * scale + bias for each group. The product and the sum are each rounded to a kind. */
 typedef void (*Rescale)(int kind, float *x, size_t groups, size_t group, const float *scales, const float *biases);
 
 typedef struct {
@@ -50,8 +52,8 @@ typedef struct {
     Unpack unpack[STORED_KINDS];
     Dots dots;
     Sums sums;
-    Cast widen[2], narrow[2]; /* of BFLOAT16 and FLOAT16 */
-    Cast powers;              /* of E8M0, as floats */
+    Cast widen[2], narrow[2]; /* casts from and to BFLOAT16 and FLOAT16 */
+    Cast powers;              /* cast from E8M0 to floats */
     Rescale rescale;
 } Kernels;
 
@@ -59,31 +61,32 @@ void find_kernels(void);
 const Kernels *kernels(void);
 int choose_kernels(const char *name);
 
-/* of products.c. Products of `rows` rows of x each with a stored matrix: y[p] = x[lhs[p]] @ matrix[rhs[p]], of which the
-   transpose is stored if `transposed`. Without `lhs` and `rhs` p itself, or the only one there is. All lie in order. */
+/* products.c. Products with stored matrices: y[p] = x[lhs[p]] @ matrix[rhs[p]], with `rows` rows each. If `transposed`,
+   the transposes of the matrices are stored. Without `lhs` or `rhs`, the index is p, or 0 if there is only one. All
+   arrays are C-contiguous. */
 typedef struct {
     int kind, scale_kind, bias_kind, x_kind, y_kind, transposed;
-    size_t inner, outer; /* x is of `inner` columns, y of `outer` */
+    size_t inner, outer; /* numbers of columns of x and of y */
     size_t group;        /* the number of elements of a row that share a scale */
     const void *stored, *scales, *biases, *x;
-    const float *units; /* a number for each matrix that its scales are multiplied by; or NULL */
+    const float *units; /* a factor for the scales of each matrix; or NULL */
     void *y;
     size_t matrices, x_matrices, products, rows;
     const int32_t *lhs, *rhs;
 } Product;
 
-/* Returns -1 if there is no memory. */
+/* Compute the products. Return -1 if there is not enough memory. */
 int multiply(const Product *product);
 
-/* of stored.c */
+/* stored.c */
 size_t bits_of(int kind);
 size_t item_size(int kind);
 void to_floats(int kind, const void *from, float *to, size_t count);
 void from_floats(int kind, const float *from, void *to, size_t count);
 void cast_all(int kind, int back, const void *from, void *to, size_t count);
 
-/* out = the elements of groups, each scaled and, of codes, with its bias, rounded after both steps to `step_kind`. The
-   scales of other kinds are multiplied by `unit`. */
+/* Unpack groups of elements to `out`. Integer codes are multiplied by their scale and added to their bias, each rounded
+   to `step_kind`. Elements of other kinds are multiplied by their scale and `unit`. */
 typedef struct {
     int kind, scale_kind, bias_kind, step_kind, out_kind;
     size_t groups, group;

@@ -1,4 +1,4 @@
-/* The vectors of `kernels_of.h`: eight floats, with AVX2. */
+/* Vectors for `kernels_of.h`: eight floats, with AVX2. */
 #undef INSTRUCTIONS
 #undef V
 #undef LANES

@@ -1,4 +1,4 @@
-/* The vectors of `kernels_of.h`: sixteen floats, with AVX-512. */
+/* Vectors for `kernels_of.h`: sixteen floats, with AVX-512. */
 #define INSTRUCTIONS "avx512"
 #define V __m512
 #define LANES 16
@@ -17,7 +17,7 @@
                       of(bits, 7), of(bits, 8), of(bits, 9), of(bits, 10), of(bits, 11), of(bits, 12), of(bits, 13),   \
                       of(bits, 14), of(bits, 15))
 
-/* What a scale and a bias make of codes: for up to five bits the values of all of them. */
+/* A scale and a bias, or, for codes of up to five bits, a table of their scaled values. */
 typedef struct {
     __m512 low, high;
 } NAME(Units);
@@ -31,7 +31,7 @@ TARGET static INLINE NAME(Units) NAME(prepare)(int kind, int bits, float scale, 
         return (NAME(Units)){s, b};
     if (bits == 5)
         return (NAME(Units)){ADD_PRODUCT(codes, s, b), ADD_PRODUCT(_mm512_add_ps(codes, EACH(16)), s, b)};
-    /* The lowest four bits of what is looked up are used: of fewer, those above are of the next code. */
+    /* A lookup uses the lowest four bits. For shorter codes, the upper ones belong to the next code: repeat values. */
     __m512 values = bits == 4   ? codes
                     : bits == 3 ? _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7)
                     : bits == 2 ? _mm512_setr_ps(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3)

@@ -1,4 +1,4 @@
-/* The loops of `kernels.c`, for the vectors that V, LANES and the operations beside them stand for. */
+/* The loops of `kernels.c`, for the vectors that the macros V, LANES and their operations define. */
 
 TARGET static INLINE void NAME(dot_of)(int kind, int bits, const Row *rows, size_t groups, size_t group, size_t most,
                                        size_t ahead, const float *x, float *out) {
@@ -170,7 +170,7 @@ TARGET static void NAME(sums)(const float *x, size_t x_apart, size_t count, cons
 }
 #undef ROWS
 
-/* Casts to and from half precision: what does not fill a vector one by one. */
+/* Casts to and from half precision. The last elements, which do not fill a vector, are cast individually. */
 #define CAST(kind, of, to)                                                                                             \
     TARGET static void NAME(widen_##kind)(const void *source, void *target, size_t count) {                            \
         const uint16_t *from = source;                                                                                 \
@@ -193,7 +193,7 @@ CAST(BFLOAT16, brain_of, to_brain)
 CAST(FLOAT16, half_of, to_half)
 #undef CAST
 
-/* Powers of two from their codes. */
+/* Convert E8M0 codes to powers of two. */
 TARGET static void NAME(powers)(const void *source, void *target, size_t count) {
     const uint8_t *from = source;
     uint32_t *out = target;

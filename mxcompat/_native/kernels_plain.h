@@ -1,4 +1,4 @@
-/* The vectors of `kernels_of.h`, for any processor: eight floats, of which the compiler makes what the processor has. */
+/* Vectors for `kernels_of.h`, for any processor: eight floats, which the compiler maps to the processor's vectors. */
 #undef INSTRUCTIONS
 #undef V
 #undef LANES

@@ -1,4 +1,4 @@
-/* The copy of a transposed array, in tiles: see `_graph/run/layout.py`. */
+/* Copy a transposed array in tiles: see `_graph/run/layout.py`. */
 #include "in_c.h"
 #include <stdint.h>
 
@@ -10,12 +10,11 @@ enum { MOST_AXES = 64, TILE = 64, STEP = 4, LINE_BYTES = 64, SAME_SETS = 2048, T
 #endif
 #endif
 
-/* Where the elements of a block are, and where they go: those of a row lie one after the other in `to`, those of a column
-   in `from`. */
+/* The elements of a block in `from` and in `to`. Rows are contiguous in `to`, columns in `from`. */
 #define FROM(row, column) from[(column) * from_column + (row)]
 #define TO(row, column) to[(row) * to_row + (column)]
 
-/* Of `STEP` by `STEP` elements all are read before they are written. */
+/* Copy a block of `STEP` by `STEP` elements. All are read before any is written. */
 #define BLOCK(type)                                                                                                    \
     static inline void block_##type(type *restrict to, const type *restrict from, Py_ssize_t to_row,                  \
                                     Py_ssize_t from_column) {                                                          \
@@ -52,9 +51,9 @@ static inline void block_uint32_t(uint32_t *restrict to, const uint32_t *restric
 BLOCK(uint32_t)
 #endif
 
-/* A matrix, tile by tile, so that what is read of a line of the cache is read before the line is gone. Where the columns
-   of `from` are a power of two apart, they all have their lines in the same few places of the cache, where those of a tile
-   have no room: then whole lines are read, `TALL` rows at a time. Strides are in elements. */
+/* Copy a matrix tile by tile, so that a cache line is read completely before it is evicted. If the columns of `from`
+   are a power of two apart, their lines map to the same few cache sets, and a tile does not fit. Then whole lines are
+   read, `TALL` rows at a time. Strides are in elements. */
 #define COPY(type)                                                                                                     \
     static void tiles_##type(type *restrict to, const type *restrict from, Py_ssize_t rows, Py_ssize_t columns,       \
                              Py_ssize_t to_row, Py_ssize_t from_column) {                                              \
@@ -115,7 +114,7 @@ static Copy copy_of(Py_ssize_t size) {
     return size == 1 ? copy_uint8_t : size == 2 ? copy_uint16_t : size == 4 ? copy_uint32_t : copy_uint64_t;
 }
 
-/* Copy one matrix for each place along the other axes. */
+/* Copy one matrix for each index of the other axes. */
 static void copy_all(const Py_buffer *to, const Py_buffer *from, int inner) {
     Py_ssize_t size = to->itemsize, place[MOST_AXES] = {0};
     int last = to->ndim - 1, axis;
@@ -138,7 +137,7 @@ static void copy_all(const Py_buffer *to, const Py_buffer *from, int inner) {
     } while (axis >= 0);
 }
 
-/* The axis of `from` along which elements lie one after the other, if it is not the last, and both are long enough. */
+/* Return the contiguous axis of `from`, if it is not the last one and both axes are long enough; otherwise -1. */
 static int axis_for_tiles(const Py_buffer *from, Py_ssize_t least) {
     int last = from->ndim - 1, axis = 0;
     if (last < 1 || from->strides[last] == from->itemsize || from->shape[last] < least)
@@ -153,10 +152,9 @@ static int axis_for_tiles(const Py_buffer *from, Py_ssize_t least) {
     return axis;
 }
 
-/* copy_transposed(to, from, least): copy `from`, whose elements lie one after the other along an axis that is not the
-   last, to memory in which they do along the last. Integers of one size, by their bits; two shapes that are the same.
-   Returns whether that was done: not if elements lie otherwise, or at odd addresses, or if along one of the two axes
-   there are fewer than `least`. */
+/* copy_transposed(to, from, least): copy `from`, which is contiguous along an axis other than the last, to `to`, which
+   is contiguous along the last axis. Both have one shape, and integers of one size. Return True if the copy was done,
+   and False for another layout, for unaligned addresses, or if one of the two axes has fewer than `least` elements. */
 static PyObject *copy_transposed(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 3)
         return PyErr_Format(PyExc_TypeError, "copy_transposed(to, from, least)");

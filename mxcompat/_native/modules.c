@@ -1,16 +1,18 @@
-/* Walks over modules, and over what an optimizer takes from one: see `nn/layers/_walk.py` and `optimizers/_walk.py`. */
+/* Walks over modules, and over the gradients and states of an optimizer: see `nn/layers/_walk.py` and
+   `optimizers/_walk.py`. */
 #include "in_c.h"
 
 static PyObject *s_class, *s_no_grad, *s_startswith, *s_underscore;
 static const Name names[] = {
     {"__class__", &s_class}, {"_no_grad", &s_no_grad}, {"startswith", &s_startswith}, {"_", &s_underscore}, {NULL, NULL},
 };
-static PyObject *module_type; /* what `connect_modules` brings */
+static PyObject *module_type; /* set by `connect_modules` */
 
 static int is_module(PyObject *x) { return PyObject_TypeCheck(x, (PyTypeObject *)module_type); }
 static int is_tree(PyObject *x) { return PyDict_Check(x) || PyList_Check(x) || PyTuple_Check(x); }
 
-/* What these return that give no object: 1, or 0 for no, or -1 with an error set, unless it says otherwise. */
+/* Functions without an object as result return 1 for yes, 0 for no, or -1 with an error set, unless stated
+   otherwise. */
 
 static int is_private(PyObject *name) {
     if (PyUnicode_Check(name))
@@ -21,8 +23,8 @@ static int is_private(PyObject *name) {
     return result;
 }
 
-/* 0 for what is no dictionary and no list; -1, with no error set but for MemoryError, for what is one by its `__class__`
-   alone. */
+/* Return -1 if a value is a dictionary or a list by its `__class__` only, and otherwise 0. No error is set with -1,
+   except MemoryError. */
 static int stands_for_others(PyObject *value) {
     PyObject *class = PyObject_GetAttr(value, s_class);
     if (class == NULL) {
@@ -36,8 +38,8 @@ static int stands_for_others(PyObject *value) {
     return stands ? -1 : 0;
 }
 
-/* Whether an entry is or may hold parameters that are not `frozen`: names, or NULL. -1 with no error set if the walk has
- * to be made in Python: a compiled module is one by its `__class__`, and has the attributes of what was compiled. */
+/* Return 1 if an entry is, or may contain, parameters that are not in `frozen` (names, or NULL). Return -1 without an
+ * error if the walk must be done in Python: a compiled module imitates a module by its `__class__` and attributes. */
 static int passes(PyObject *name, PyObject *value, PyObject *frozen) {
     if (!is_array(value) && !PyDict_Check(value) && !PyList_Check(value))
         return stands_for_others(value);
@@ -52,10 +54,10 @@ static int passes(PyObject *name, PyObject *value, PyObject *frozen) {
 
 static PyObject *parameters_of(PyObject *module, int trainable);
 
-/* The parameters in a value that passes, which a module has under this name. */
+/* Return the parameters in a value that passes, an entry of a module with this name. */
 static PyObject *parameters_in(PyObject *name, PyObject *value, PyObject *frozen, int trainable);
 
-/* The same for an item of a list or dictionary: an empty one in the place of what does not pass. */
+/* Return the parameters in an item of a list or dictionary, or an empty dictionary if the item does not pass. */
 static PyObject *parameters_below(PyObject *name, PyObject *key, PyObject *item, PyObject *frozen, int trainable) {
     PyObject *below = frozen == NULL ? Py_NewRef(name) : PyUnicode_FromFormat("%S.%S", name, key), *made = NULL;
     int passed = below == NULL ? -1 : passes(below, item, frozen);
@@ -84,7 +86,7 @@ static PyObject *parameters_in_dict(PyObject *name, PyObject *dict, PyObject *fr
     PyObject *made = PyDict_New(), *key, *item;
     Py_ssize_t position = 0;
     while (made != NULL && PyDict_Next(dict, &position, &key, &item)) {
-        Py_INCREF(key); /* names are made of keys, which may run anything */
+        Py_INCREF(key); /* formatting a key as a name may run any code */
         Py_INCREF(item);
         PyObject *found = parameters_below(name, key, item, frozen, trainable);
         if (found == NULL || PyDict_SetItem(made, key, found) < 0)
@@ -140,7 +142,7 @@ static PyObject *parameters(PyObject *Py_UNUSED(module), PyObject *const *args, 
 
 static int put_over(PyObject *target, PyObject *new, int write);
 
-/* One value over that under a key: an array over an array, or a tree over a tree. */
+/* Replace the value under a key: an array by an array, or a tree by a tree. */
 static int put_one_over(PyObject *target, PyObject *key, PyObject *current, PyObject *value, int write) {
     if (is_plain_array(value) && is_plain_array(current))
         return !write ? 1 : PyObject_SetItem(target, key, value) < 0 ? -1 : 1;
@@ -178,11 +180,11 @@ static int put_list_over(PyObject *target, PyObject *new, int write) {
     return going;
 }
 
-/* Put the arrays of a tree over those of another, or, unless that is to `write`, say whether it has each of them. */
+/* Replace arrays of `target` by those of `new`. Without `write`, only check that `target` has each of them. */
 static int put_over(PyObject *target, PyObject *new, int write) {
     int dicts = PyDict_Check(target) && PyDict_Check(new);
     if (PyDict_Check(new) && PyDict_Size(new) == 0)
-        return 1; /* nothing, for what may be no tree: a function among layers, say */
+        return 1; /* nothing to replace; the target may be no tree, for example a function among layers */
     if (!dicts && !(PyList_CheckExact(target) && PyList_CheckExact(new)))
         return 0;
     if (Py_EnterRecursiveCall(" while parameters are replaced"))
@@ -201,7 +203,7 @@ static PyObject *replace(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     return going < 0 ? NULL : PyBool_FromLong(going);
 }
 
-/* Where `gather` puts what it finds; `places` is NULL if they are not wanted. */
+/* The results of `gather`; `places` is NULL if places are not requested. */
 typedef struct {
     PyObject *leaves, *places;
 } Gathered;
@@ -239,7 +241,7 @@ static int gather_dict(PyObject *gradients, PyObject *parameters, PyObject *stat
     return failed;
 }
 
-/* The error for a value that has no place in a module. */
+/* Set the error for a value of a type that modules cannot contain. */
 static int invalid_type(PyObject *value) {
     PyObject *name = PyType_GetName(Py_TYPE(value));
     if (name != NULL)
@@ -283,7 +285,7 @@ static int add_operand(PyObject *given, PyObject *x) {
     return !is_plain_array(x) ? 0 : PyList_Append(given, x) < 0 ? -1 : 1;
 }
 
-/* Append a gradient, its parameter and the arrays of its state, and the names of these. */
+/* Append a gradient, its parameter and the arrays of its state to `given`, and the names of the state to `slots`. */
 static int add_operands(PyObject *leaf, PyObject *given, PyObject *slots) {
     PyObject *state = PyTuple_GetItem(leaf, 2), *name, *value;
     if (state == NULL)
@@ -322,7 +324,7 @@ static PyObject *operands(PyObject *Py_UNUSED(module), PyObject *leaves) {
     return result;
 }
 
-/* The next result as the value of each name of a state. */
+/* Assign the next results to the names of a state. */
 static int assign_state(PyObject *state, PyObject *results, Py_ssize_t *position) {
     PyObject *name, *before;
     Py_ssize_t place = 0;
@@ -349,7 +351,7 @@ static PyObject *assign(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     return made;
 }
 
-/* Keep the class of modules. */
+/* Set the class of modules. */
 static PyObject *connect_modules(PyObject *Py_UNUSED(module), PyObject *type) {
     set(&module_type, type);
     return none();

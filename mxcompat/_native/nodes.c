@@ -1,4 +1,4 @@
-/* What a node consists of, what makes one, and what gives it a value: see `_graph/ir/node.py`. */
+/* The fields of a node, and functions that make nodes and give them values: see `_graph/ir/node.py`. */
 #include "in_c.h"
 
 static PyObject *s_memo, *s_infer, *s_filename, *s_lasti, *s_back, *s_smallest, *s_count, *s_nbytes, *s_value;
@@ -8,7 +8,7 @@ static const Name names[] = {
     {"value", &s_value}, {NULL, NULL},
 };
 static PyObject *zero, *one, *no_params;
-static PyObject *node_type, *created, *buffers, *own, *item, *indices, *scalar, *getframe; /* what `connect_nodes` brings */
+static PyObject *node_type, *created, *buffers, *own, *item, *indices, *scalar, *getframe; /* set by `connect_nodes` */
 
 static int fields_traverse(PyObject *self, visitproc visit, void *arg) {
     Fields *f = (Fields *)self;
@@ -37,14 +37,14 @@ static int fields_clear(PyObject *self) {
     return 0;
 }
 
-/* Called for the subclass in Python alone, which keeps long chains of nodes from filling the stack. */
+/* Called only through the subclass in Python, which keeps long chains of nodes from overflowing the stack. */
 static void fields_dealloc(PyObject *self) {
     PyObject_GC_UnTrack(self);
     fields_clear(self);
     free_object(self);
 }
 
-/* Tell whoever wants to know of new nodes. */
+/* Call the observers of new nodes. */
 static int announce(PyObject *node) {
     for (Py_ssize_t k = 0; k < PyList_Size(created); k++) {
         PyObject *observe = Py_NewRef(PyList_GetItem(created, k));
@@ -74,7 +74,7 @@ static int fields_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     return announce(self);
 }
 
-/* Node(...), with new references to `aval` and `where`, which it takes. */
+/* Return Node(...). The references to `aval` and `where` are stolen. */
 static PyObject *new_node(
     PyObject *op, PyObject *params, PyObject *inputs, PyObject *aval, PyObject *trace, PyObject *value, PyObject *where) {
     PyObject *node = PyType_GenericAlloc((PyTypeObject *)node_type, 0);
@@ -96,7 +96,7 @@ static PyObject *new_node(
     return node;
 }
 
-/* Whether a frame runs one of the core's functions; -1 with an error set. */
+/* Return 1 if a frame runs a function of mxcompat's core, and -1 with an error set. */
 static int is_own(PyObject *frame) {
     PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
     PyObject *name = PyObject_GetAttr(code, s_filename);
@@ -108,8 +108,8 @@ static int is_own(PyObject *frame) {
     return result;
 }
 
-/* Where in the user's code an op is being called: (code, instruction), or None where Python does not tell. The function
-   that called `apply` is ours. */
+/* Return the place in the user's code that calls an op: (code, instruction), or None if Python has no frames. The
+   caller of `apply` is a function of mxcompat. */
 static PyObject *caller(void) {
     if (getframe == Py_None)
         return Py_NewRef(Py_None);
@@ -117,7 +117,7 @@ static PyObject *caller(void) {
     if (frame == NULL) {
         if (!PyErr_ExceptionMatches(PyExc_ValueError))
             return NULL;
-        PyErr_Clear(); /* nobody called that function */
+        PyErr_Clear(); /* that function has no caller */
         frame = PyObject_CallFunctionObjArgs(getframe, NULL);
     }
     int ours = -1;
@@ -147,7 +147,7 @@ static PyObject *caller(void) {
 
 int is_node(PyObject *x) { return PyObject_TypeCheck(x, (PyTypeObject *)node_type); }
 
-/* The larger of two traces, borrowed; NULL with an error set. */
+/* Return the larger of two traces, a borrowed reference, or NULL with an error set. */
 static PyObject *larger(PyObject *trace, PyObject *other) {
     if (other == trace || other == zero)
         return trace;
@@ -155,7 +155,7 @@ static PyObject *larger(PyObject *trace, PyObject *other) {
     return is_larger < 0 ? NULL : is_larger ? other : trace;
 }
 
-/* The params and the avals of the inputs, of which the largest trace is noted; NULL with an error set. */
+/* Return a tuple of the params and the inputs' avals, and set `trace` to the largest. NULL with an error set. */
 static PyObject *key_of(PyObject *params, PyObject *inputs, PyObject **trace) {
     Py_ssize_t n = PyTuple_Size(inputs);
     PyObject *key = PyTuple_New(n + 1);
@@ -174,7 +174,7 @@ static PyObject *key_of(PyObject *params, PyObject *inputs, PyObject **trace) {
     return key;
 }
 
-/* A node that the user's code asks for, with a new reference to its aval, which it takes. */
+/* Return a node with its place in the user's code. The reference to `aval` is stolen. */
 static PyObject *asked_for(PyObject *op, PyObject *params, PyObject *inputs, PyObject *aval, PyObject *trace) {
     PyObject *where = caller();
     if (where == NULL) {
@@ -279,7 +279,7 @@ PyObject *leaf(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t co
     return new_node(Py_None, no_params, no_params, Py_NewRef(args[1]), zero, args[0], none());
 }
 
-/* Node(op, params, inputs, aval, trace, value=None), in less time. */
+/* Return Node(op, params, inputs, aval, trace, value=None), faster than the class does. */
 static PyObject *node(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count < 5 || count > 6)
         return PyErr_Format(PyExc_TypeError, "node(op, params, inputs, aval, trace, value=None)");
@@ -287,7 +287,7 @@ static PyObject *node(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
         args[0], args[1], args[2], Py_NewRef(args[3]), args[4], count == 6 ? args[5] : Py_None, none());
 }
 
-/* Let a node have a value; it forgets how it was made, unless a capture under way may want to know. */
+/* Give a node a value. Its op and inputs are dropped, unless a capture in progress may need them. */
 static int give(PyObject *node, PyObject *value, PyObject *oldest) {
     Fields *f = (Fields *)node;
     int older = f->trace == zero ? 1 : PyObject_RichCompareBool(f->trace, oldest, Py_LT);
@@ -330,12 +330,12 @@ static PyObject *store(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     return waiting;
 }
 
-/* A list or tuple of what is given; its items are borrowed with `item_of`. */
+/* Return a list or tuple of the items of an iterable. */
 static PyObject *listed(PyObject *given) {
     return PyList_CheckExact(given) || PyTuple_Check(given) ? Py_NewRef(given) : PySequence_Tuple(given);
 }
 
-/* An item of a list or tuple that has to be a node, borrowed; NULL with an error set. */
+/* Return an item of a list or tuple, which must be a node, as a borrowed reference, or NULL with an error set. */
 static PyObject *node_in(PyObject *nodes, Py_ssize_t k) {
     PyObject *node = item_of(nodes, k);
     if (node != NULL && !is_node(node)) {
@@ -345,7 +345,7 @@ static PyObject *node_in(PyObject *nodes, Py_ssize_t k) {
     return node;
 }
 
-/* The value of a node: a subclass in Python may have it found when it is asked for. */
+/* Return the value of a node. A subclass in Python may compute it at this access. */
 static PyObject *value_of(PyObject *node) {
     if (Py_TYPE(node) == (PyTypeObject *)node_type)
         return Py_NewRef(((Fields *)node)->value);
@@ -398,7 +398,7 @@ static PyMemberDef fields_members[] = {
     {"trace", T_OBJECT_EX, offsetof(Fields, trace), 0, NULL},
     {"value", T_OBJECT_EX, offsetof(Fields, value), 0, NULL},
     {"where", T_OBJECT_EX, offsetof(Fields, where), 0, NULL},
-    {"waiting", T_OBJECT, offsetof(Fields, waiting), 0, NULL}, /* None where none is set */
+    {"waiting", T_OBJECT, offsetof(Fields, waiting), 0, NULL}, /* None by default */
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -420,8 +420,8 @@ static PyType_Spec fields_spec = {
     .slots = fields_slots,
 };
 
-/* Keep the class of nodes, those who want to know of new ones, `buffers`' variables, `own`, the op and the params
-   of one result of several, the op of a number, and what gives a frame, or None. */
+/* Set the class of nodes, the observers of new nodes, the variables of `buffers`, `own`, the op and the params of an
+   item, the op of a scalar, and the function that returns a frame, or None. */
 static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *node, *observers, *variables, *files, *op, *params, *number, *frame;
     if (!PyArg_ParseTuple(

@@ -1,7 +1,7 @@
-/* Reading numbers: lists of them, see `_array/nest.py`, and what holds a single one, see `_array/convert.py`. */
+/* Read numbers: from nested lists, see `_array/nest.py`, and from buffers of one number, see `_array/convert.py`. */
 #include "in_c.h"
 
-static PyObject *empty, *avals, *make_aval, *kinds; /* what `connect_numbers` brings */
+static PyObject *empty, *avals, *make_aval, *kinds; /* set by `connect_numbers` */
 
 #define RETURN_NONE_IF(condition) \
     if (condition) \
@@ -18,7 +18,8 @@ static PyObject *item(PyObject *x, Py_ssize_t k) {
     return PyList_CheckExact(x) ? PyList_GetItem(x, k) : PyTuple_GetItem(x, k);
 }
 
-/* Whether `values` is a regular nest of this shape of plain numbers; `found` notes of what kinds. No error is set. */
+/* Return 1 if `values` is a nested sequence of plain numbers with this shape. Set `found` for each kind of number. No
+   error is set. */
 static int scan(PyObject *values, const Py_ssize_t *shape, int ndim, int *found) {
     if (!is_sequence(values) || length(values) != shape[0])
         return 0;
@@ -43,8 +44,8 @@ static int scan(PyObject *values, const Py_ssize_t *shape, int ndim, int *found)
     return 1;
 }
 
-/* Write what `scan` has seen, and return where it ends: NULL if something has changed since, as making objects may run
-   the collector, and with it anything. No error is set. */
+/* Write the numbers to memory, and return its end. Return NULL if the sequence has changed since `scan`: making objects
+   may run the garbage collector, which may run any code. No error is set. */
 static char *fill(PyObject *values, const Py_ssize_t *shape, int ndim, int kind, char *to) {
     if (!is_sequence(values) || length(values) != shape[0])
         return NULL;
@@ -76,7 +77,7 @@ static char *fill(PyObject *values, const Py_ssize_t *shape, int ndim, int kind,
     return to;
 }
 
-/* The leaf of a nest of lists and tuples of Python's own numbers, or None for whatever else. */
+/* Return a leaf node for a nest of lists and tuples of plain Python numbers, or None for other values. */
 static PyObject *numbers(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 2)
         return PyErr_Format(PyExc_TypeError, "numbers(values, dtype)");
@@ -124,8 +125,8 @@ static PyObject *numbers(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     return node;
 }
 
-/* Keep what `numbers` needs: `numpy.empty`, the table of avals and what makes one, and the dtypes of floats, integers and
-   bools, ours and NumPy's. */
+/* Set the objects that `numbers` needs: `numpy.empty`, the table of avals and the function that makes one, and the
+   dtypes of floats, integers and bools, in mxcompat and in NumPy. */
 static PyObject *connect_numbers(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *allocate, *table, *make, *dtypes;
     if (!PyArg_ParseTuple(args, "OO!OO!", &allocate, &PyDict_Type, &table, &make, &PyTuple_Type, &dtypes))
@@ -137,7 +138,7 @@ static PyObject *connect_numbers(PyObject *Py_UNUSED(module), PyObject *args) {
     return none();
 }
 
-/* A number at an address, by the letter of its type; None for types that C does not have. */
+/* Return the number at an address, by the letter of its type, or None for types that C does not have. */
 static PyObject *number_at(const void *at, char letter) {
     switch (letter) {
     case '?':
@@ -166,7 +167,7 @@ static PyObject *number_at(const void *at, char letter) {
     return none();
 }
 
-/* The number in a buffer that has a single one, once it is there, or None for whatever else. */
+/* Return the number in a buffer with a single one, or None for other values. */
 static PyObject *number(PyObject *Py_UNUSED(module), PyObject *value) {
     Py_buffer memory;
     if (!PyObject_CheckBuffer(value))
@@ -180,7 +181,7 @@ static PyObject *number(PyObject *Py_UNUSED(module), PyObject *value) {
     const char *format = memory.format == NULL ? "" : memory.format + (memory.format[0] == '=');
     int single = memory.len == memory.itemsize && format[0] != 0 && format[1] == 0;
     char letter = format[0];
-    if (letter == 'l') /* of 4 or 8 bytes, as platforms have it, and of 4 after a '=' */
+    if (letter == 'l') /* it has 4 or 8 bytes, depending on the platform, and 4 after a '=' */
         letter = memory.itemsize == 8 ? 'q' : 'i';
     if (letter == 'L')
         letter = memory.itemsize == 8 ? 'Q' : 'I';

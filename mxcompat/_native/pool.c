@@ -1,9 +1,9 @@
-/* A pool of threads for loops whose parts do not depend on each other.
+/* A pool of threads for loops with independent parts.
 
-   A loop is cut into parts, which the caller and the pool's threads take one by one until none is left. A caller never
-   waits for a thread that has not begun, so that several threads may call at once. Idle threads sleep. They are started
-   when they are first needed, one for each processor that the process may use but the caller's. A forked child has none
-   of them, and starts its own. */
+   A loop is cut into parts, and the caller and the pool's threads take parts until none is left. A caller never waits
+   for a thread that has not begun, so several threads may call at once. Idle threads sleep. The threads are started at
+   the first use, one less than the number of processors that the process may use. A forked child has none of these
+   threads, and starts its own. */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* sched_getaffinity */
 #endif
@@ -22,9 +22,9 @@ typedef struct Job {
     Part part;
     void *context;
     size_t count, grain;
-    size_t next;      /* where the next part begins: changed by all who take one */
-    size_t joined;    /* the number of threads that have taken part; changed under the lock, as the following */
-    size_t inside;    /* the number of threads that take part now; read without the lock, too */
+    size_t next;      /* the start of the next part; atomic */
+    size_t joined;    /* number of threads that have joined so far; written under the lock */
+    size_t inside;    /* number of threads that work on it now; written under the lock, read also without it */
     struct Job *after;
 } Job;
 
@@ -65,7 +65,7 @@ static void take_parts(Job *job, size_t participant) {
     }
 }
 
-/* A job with parts left, under the lock. */
+/* Return a job with parts left. The caller must hold the lock. */
 static Job *open_job(void) {
     for (Job *job = pool.jobs; job != NULL; job = job->after)
         if (__atomic_load_n(&job->next, __ATOMIC_RELAXED) < job->count)
@@ -95,7 +95,7 @@ static void *work(void *nothing) {
     return nothing;
 }
 
-/* Start the threads, under the lock, unless that has been tried. */
+/* Start the threads, unless that was tried before. The caller must hold the lock. */
 static void start(void) {
     if (pool.started)
         return;
@@ -106,7 +106,7 @@ static void start(void) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for Python's threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals must go to Python's threads */
     size_t wanted = processors() - 1;
     while (pool.threads < wanted && pool.threads < MOST_THREADS &&
            pthread_create(&pool.ids[pool.threads], &attributes, work, NULL) == 0)
@@ -115,7 +115,7 @@ static void start(void) {
     pthread_attr_destroy(&attributes);
 }
 
-/* The largest number of threads that take part in a loop, the caller among them. */
+/* Return the largest number of threads that work on a loop, including the caller. */
 size_t participants(void) {
     pthread_mutex_lock(&pool.lock);
     if (!pool.stopping)
@@ -125,8 +125,8 @@ size_t participants(void) {
     return found;
 }
 
-/* Call `part` for all of 0 to `count`, `grain` of them at a time, each time with another number below `participants()`
-   for each thread that takes part. */
+/* Call `part` for ranges of `grain` numbers, from 0 to `count`. Each thread passes its own number, below
+   `participants()`. */
 void parallel_for(size_t count, size_t grain, Part part, void *context) {
     if (count <= grain || participants() == 1) {
         if (count > 0)
@@ -164,10 +164,10 @@ static void forget_threads(void) {
     pool.started = 0;
 }
 
-/* Have forked children start threads of their own. */
+/* Let forked children start their own threads. */
 int watch_forks(void) { return pthread_atfork(NULL, NULL, forget_threads); }
 
-/* End the threads: whoever calls from now on is alone. */
+/* End the threads. Later callers run their loops alone. */
 void stop_threads(void) {
     pthread_mutex_lock(&pool.lock);
     pool.stopping = 1;
@@ -181,7 +181,7 @@ void stop_threads(void) {
     pthread_mutex_unlock(&pool.lock);
 }
 
-#else /* without POSIX's threads the caller is alone */
+#else /* without POSIX threads, the caller runs the loop alone */
 
 size_t participants(void) { return 1; }
 

@@ -1,46 +1,47 @@
-/* Products with matrices that are stored in less than float32, see `_ops/quantized/stored.py`.
+/* Products with matrices that are stored in less than float32, see `_ops/products/stored.py`.
 
-   No matrix is unpacked as a whole. One row of x is multiplied as a matrix is read; for more rows a tile of the matrix
-   that fits a processor's cache is unpacked, and multiplied by them all. Sums are in float32, and rounded once. */
+   No matrix is unpacked as a whole. For one or two rows of x, elements are unpacked as the matrix is read. For more
+   rows, a tile of the matrix that fits into the processor's cache is unpacked, and multiplied by all rows. Sums are in
+   float32, and are rounded once. */
 #include "kernels.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    FEW_ROWS = 2,      /* of x, up to which the matrix is read for each */
-    MOST_ROWS = 128,   /* of x, for which a tile is unpacked */
-    WAVE_ROWS = 256,   /* of x, that are there as floats at a time */
-    PANEL_ROWS = 32,   /* of a transposed matrix, that one thread takes at a time */
-    TILE_LENGTH = 1024, /* of these, that is unpacked at a time */
-    PANEL_COLUMNS = 512, /* the same of a matrix that is not transposed */
-    TILE_ROWS = 32,
-    WORK = 1 << 18, /* how many elements, and products with them, are worth another thread */
-    NEXT_ROWS = 4, /* how many rows ahead to prefetch what is unpacked */
-    OVER = 16       /* how many bytes a kernel reads beyond a row, and elements of it at a time at most */
+    FEW_ROWS = 2,      /* most rows of x for which the matrix is read once for each row */
+    MOST_ROWS = 128,   /* most rows of x that share an unpacked tile */
+    WAVE_ROWS = 256,   /* most rows of x that are converted to floats at a time */
+    PANEL_ROWS = 32,   /* rows of a transposed matrix that one thread multiplies at a time */
+    TILE_LENGTH = 1024, /* elements of these rows that are unpacked at a time */
+    PANEL_COLUMNS = 512, /* columns of a matrix that is not transposed, for one thread at a time */
+    TILE_ROWS = 32, /* rows of these columns that are unpacked at a time */
+    WORK = 1 << 18, /* number of elements, and of products with them, that is worth another thread */
+    NEXT_ROWS = 4, /* distance in rows of the prefetch while a tile is unpacked */
+    OVER = 16       /* most bytes that a kernel reads beyond a row; most elements that it takes at a time */
 };
 
 static size_t padded(size_t count) { return (count + 15) / 16 * 16; }
 
 static size_t smaller(size_t x, size_t y) { return x < y ? x : y; }
 
-/* The rows of a product with one matrix. */
+/* Rows of x that are multiplied by one matrix. */
 typedef struct {
-    size_t matrix, first, rows; /* `first` of the lines that are there */
+    size_t matrix, first, rows; /* `first` is an index into the lines of the current wave */
 } Block;
 
-/* What is under way. */
+/* The state of a call of `multiply`. */
 typedef struct {
     const Product *of;
     const Kernels *kernels;
-    size_t columns, row_bytes, matrix_rows, groups; /* of a matrix as it is stored */
-    size_t x_apart, panels, tile, sums, scratch; /* the last three in floats, of a thread */
-    const uint8_t *end;  /* of all matrices */
-    size_t *lines;       /* the rows of x that are there, and behind them those of y */
-    float *x, *memory;   /* of rows as floats; of each thread */
+    size_t columns, row_bytes, matrix_rows, groups; /* sizes of a matrix as it is stored */
+    size_t x_apart, panels, tile, sums, scratch; /* the last three: sizes in floats for each thread */
+    const uint8_t *end;  /* end of all matrices */
+    size_t *lines;       /* row numbers in x of the current wave, then their row numbers in y */
+    float *x, *memory;   /* the rows of x as floats; the memory of all threads */
     const Block *blocks;
 } Task;
 
-/* The memory of a thread: the scales and biases of some rows, copies of these, a tile, and sums. */
+/* The memory of a thread: scales and biases of some rows, copies of these rows, a tile, and sums. */
 typedef struct {
     float *scales, *biases, *tile, *sums;
     uint8_t *copies;
@@ -54,7 +55,7 @@ static Memory memory_of(const Task *task, size_t participant) {
     return (Memory){scales, biases, tile, sums, (uint8_t *)(tile + task->tile)};
 }
 
-/* Say how much memory each thread has. */
+/* Compute the sizes of each thread's memory. */
 static void plan_memory(Task *task, size_t lines) {
     int transposed = task->of->transposed;
     task->sums = smaller(lines, MOST_ROWS) * (transposed ? PANEL_ROWS : PANEL_COLUMNS);
@@ -63,7 +64,7 @@ static void plan_memory(Task *task, size_t lines) {
                     AT_ONCE * copy_bytes(task) / sizeof(float);
 }
 
-/* Floats from a part of those of a row: themselves, if they need not be changed. */
+/* Return `count` scales or biases from `start` on as floats: in place if they are floats without a unit, or in `to`. */
 static const float *floats_of(int kind, const void *from, size_t start, size_t count, float *to, const float *unit) {
     from = (const uint8_t *)from + start * item_size(kind);
     if (kind == FLOAT32 && unit == NULL)
@@ -75,7 +76,8 @@ static const float *floats_of(int kind, const void *from, size_t start, size_t c
     return to;
 }
 
-/* `length` elements from `start` on of a row of a matrix, in slot `slot` of a thread's memory where need be. */
+/* Return `length` elements from `start` on of a row of a matrix. Slot `slot` of the thread's memory holds converted
+   scales and biases, and a copy of the elements if a kernel would read beyond the matrices. */
 static Row row_of(const Task *task, const Memory *memory, size_t matrix, size_t row, size_t start, size_t length,
                   size_t slot) {
     const Product *p = task->of;
@@ -97,19 +99,18 @@ static Row row_of(const Task *task, const Memory *memory, size_t matrix, size_t 
     return out;
 }
 
-/* How many of the next elements of a row, of which `rest` are left, are taken together: those of half precision that do
-   not fill a vector by themselves. */
+/* Return the number of elements to take next, if `rest` are left: a multiple of OVER, or the last few elements. */
 static size_t together(size_t rest, size_t most) {
     size_t length = smaller(rest, most);
     return length < OVER ? length : length - length % OVER;
 }
 
-/* How many of `length` elements share a scale. */
+/* Return the number of elements that share a scale, or `length` without scales. */
 static size_t group_of(const Task *task, size_t length) {
     return task->of->kind < BFLOAT16 ? task->of->group : length;
 }
 
-/* Unpack some elements of a row, and zeros behind them. */
+/* Unpack some elements of a row, and pad them with zeros. */
 static void unpack_row(const Task *task, const Memory *memory, size_t matrix, size_t row, size_t start, size_t length,
                        float *out) {
     Row from = row_of(task, memory, matrix, row, start, length, 0);
@@ -123,7 +124,7 @@ static void unpack_row(const Task *task, const Memory *memory, size_t matrix, si
         out[k] = 0;
 }
 
-/* Products of a row of x with rows of a matrix, in the same order as in `multiply_rows`. */
+/* Multiply a row of x by rows of a matrix, with the same order of sums as `multiply_rows`. */
 static void multiply_row(const Task *task, const Memory *memory, size_t matrix, size_t start, size_t count,
                          const float *x, float *sums) {
     for (size_t n = 0; n < count; n += AT_ONCE) {
@@ -148,7 +149,7 @@ static void multiply_row(const Task *task, const Memory *memory, size_t matrix, 
     }
 }
 
-/* The same of several rows of x, in tiles. */
+/* Multiply several rows of x by rows of a matrix, in tiles. */
 static void multiply_rows(const Task *task, const Memory *memory, const Block *block, size_t start, size_t count,
                           const float *x) {
     memset(memory->sums, 0, block->rows * PANEL_ROWS * sizeof(float));
@@ -162,8 +163,8 @@ static void multiply_rows(const Task *task, const Memory *memory, const Block *b
     }
 }
 
-/* Add the products of a row of x with columns of a matrix that is not transposed to sums, of all rows of the matrix but
-   a few at the end. Returns how many these are not. */
+/* Add the products of a row of x with columns of a matrix that is not transposed to `sums`. Up to AT_ONCE - 1 rows of
+   the matrix at its end are left out. Return the number of rows that were used. */
 static size_t add_up(const Task *task, const Memory *memory, size_t matrix, size_t start, size_t count, const float *x,
                      float *sums) {
     size_t group = group_of(task, count), k = 0;
@@ -176,7 +177,7 @@ static size_t add_up(const Task *task, const Memory *memory, size_t matrix, size
     return k;
 }
 
-/* Products with columns of a matrix that is not transposed: of few rows of x as it is read, of more in tiles. */
+/* Multiply rows of x by columns of a matrix that is not transposed: few rows as the matrix is read, more in tiles. */
 static void multiply_columns(const Task *task, const Memory *memory, const Block *block, size_t start, size_t count,
                              const float *x, float *sums) {
     size_t k = 0;
@@ -240,7 +241,7 @@ static size_t number_of(const int32_t *numbers, size_t product, size_t count) {
     return smaller((size_t)numbers[product], count - 1);
 }
 
-/* The products in the order of their matrices. */
+/* Sort the products by their matrices. */
 static void in_order(const Product *p, size_t *order, size_t *ends) {
     for (size_t k = 0; k < p->products; k++)
         ends[number_of(p->rhs, k, p->matrices) + 1]++;
@@ -252,7 +253,7 @@ static void in_order(const Product *p, size_t *order, size_t *ends) {
 
 static size_t grain(size_t work) { return 1 + WORK / (work + 1); }
 
-/* Compute the blocks of which the rows of x are known. */
+/* Compute the blocks of the current wave. */
 static void finish(Task *task, const Block *blocks, size_t count, size_t rows) {
     const Product *p = task->of;
     size_t width = p->transposed ? PANEL_ROWS : PANEL_COLUMNS;

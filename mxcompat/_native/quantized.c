@@ -1,10 +1,10 @@
-/* What Python calls of `products.c` and `stored.c`, see `_ops/products/stored.py`. */
+/* The Python functions of `products.c` and `stored.c`, see `_ops/products/stored.py`. */
 #include "in_c.h"
 #include "kernels.h"
 
-enum { QUIET_WORK = 1 << 16 }; /* how many elements are done with before another thread could have the interpreter */
+enum { QUIET_WORK = 1 << 16 }; /* the number of elements up to which the interpreter's lock is kept */
 
-/* The memory of arguments, each of which lies in order, or is None. */
+/* The buffers of arguments. Each argument is C-contiguous, or None. */
 typedef struct {
     Py_buffer views[8];
     size_t count;
@@ -18,7 +18,7 @@ static void release(Views *views) {
     }
 }
 
-/* See the memory of arguments, the first of which is written to. */
+/* Get the buffers of arguments. The first one must be writable. */
 static int see(Views *views, PyObject *const *args, size_t count) {
     for (views->count = 0; views->count < count; views->count++) {
         Py_buffer *view = &views->views[views->count];
@@ -41,7 +41,7 @@ static int read_numbers(PyObject *const *args, size_t *numbers, size_t count) {
     return 0;
 }
 
-/* Read the kinds of what is stored, of scales, biases, and others, from a bytes object. */
+/* Read the kinds of the elements, scales, biases and others from a bytes object. */
 static int read_kinds(PyObject *arg, uint8_t *kinds, Py_ssize_t count) {
     char *text;
     Py_ssize_t length;
@@ -60,7 +60,7 @@ static int read_kinds(PyObject *arg, uint8_t *kinds, Py_ssize_t count) {
 
 static int is_float(int kind) { return kind == FLOAT32 || kind == BFLOAT16 || kind == FLOAT16; }
 
-/* Whether x times y, without an overflow, is the length of a view, or there is none and may be none. */
+/* Return 1 if a view has x * y elements, without an overflow, or if there is no view and it is optional. */
 static int holds(const Py_buffer *view, size_t x, size_t y, size_t bits, int optional) {
     if (view->obj == NULL)
         return optional;
@@ -71,8 +71,8 @@ static int holds(const Py_buffer *view, size_t x, size_t y, size_t bits, int opt
 }
 
 /* multiply_stored(y, x, stored, scales, biases, units, lhs, rhs, kinds, transposed, group, inner, outer, matrices,
-   x_matrices, products, rows): fill y with the products that `Product` in kernels.h describes. `kinds` are those of the
-   matrix, its scales, its biases, x and y. */
+   x_matrices, products, rows): fill y with the products that `Product` in kernels.h describes. `kinds` are the kinds of
+   the matrix, its scales, its biases, x and y. */
 static PyObject *multiply_stored(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     size_t n[8];
     uint8_t kinds[5];
@@ -117,8 +117,8 @@ static PyObject *multiply_stored(PyObject *Py_UNUSED(module), PyObject *const *a
     return failed ? PyErr_NoMemory() : Py_NewRef(Py_None);
 }
 
-/* unpack_stored(out, stored, scales, biases, unit, kinds, group): fill `out` with the elements of groups. `kinds` are
-   those of what is stored, its scales, its biases, its steps and of `out`, see `Unpacking` in kernels.h. */
+/* unpack_stored(out, stored, scales, biases, unit, kinds, group): unpack groups of elements to `out`. `kinds` are
+   the kinds of the elements, scales, biases, rounding steps and `out`, see `Unpacking` in kernels.h. */
 static PyObject *unpack_stored(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     uint8_t kinds[5];
     Views views;
@@ -150,7 +150,7 @@ static PyObject *unpack_stored(PyObject *Py_UNUSED(module), PyObject *const *arg
     return Py_NewRef(Py_None);
 }
 
-/* cast_halves(to, from, kind, back): cast from half precision of a kind to float32, or `back`. */
+/* cast_halves(to, from, kind, back): cast from a kind of half precision to float32, or back if `back`. */
 static PyObject *cast_halves(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     size_t n[2];
     Views views;
@@ -174,7 +174,8 @@ static PyObject *cast_halves(PyObject *Py_UNUSED(module), PyObject *const *args,
     return Py_NewRef(Py_None);
 }
 
-/* choose_instructions(name): use those of a name, "avx512", "avx2" or "plain". Returns the name of those used before. */
+/* choose_instructions(name): use the instruction set "avx512", "avx2" or "plain". Return the name of the previous
+   one. */
 static PyObject *choose_instructions(PyObject *Py_UNUSED(module), PyObject *name) {
     const char *before = kernels()->name;
     Py_ssize_t length;

@@ -2,7 +2,7 @@
 #include "in_c.h"
 #include <stdint.h>
 
-#ifdef __GNUC__ /* the compiler makes of it what the processor has */
+#ifdef __GNUC__ /* the compiler maps it to the processor's vectors */
 typedef uint32_t Lanes __attribute__((vector_size(32)));
 #else
 typedef uint32_t Lanes;
@@ -12,8 +12,8 @@ enum { LANES = sizeof(Lanes) / sizeof(uint32_t), GROUPS = 5, TURNS = 4 };
 static const uint32_t PARITY = 0x1BD11BDA;
 static const int ROTATIONS[2][TURNS] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
 
-/* The words of one key: of each pair of counters, k and the number of pairs + k, the first words come first. There is
-   none for the last, if their number is odd: its counter is 0. */
+/* Write the words of one key. Pair k of counters is k and the number of pairs + k. The first words of all pairs come
+   first, then the second ones. If the number of words is odd, the last counter is 0. */
 static void fill(uint32_t *words, Py_ssize_t pairs, int odd, const uint32_t *key) {
     const uint32_t keys[3] = {key[0], key[1], key[0] ^ key[1] ^ PARITY};
     for (Py_ssize_t start = 0; start < pairs; start += LANES) {
@@ -42,8 +42,8 @@ static void fill(uint32_t *words, Py_ssize_t pairs, int odd, const uint32_t *key
     }
 }
 
-/* random_words(words, keys, odd): fill each row of `words`, 2 * pairs of them, with those of a row of `keys`, 2 of them.
-   Both are of 32 bits, and lie in order. */
+/* random_words(words, keys, odd): fill each row of `words` (2 * pairs words) with the random words of a row of `keys`
+   (2 words). Both have 32 bits, and are C-contiguous. */
 static PyObject *random_words(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 3)
         return PyErr_Format(PyExc_TypeError, "random_words(words, keys, odd)");

@@ -1,4 +1,4 @@
-/* Reductions over rows of few elements, and scans: see `_graph/run/short_rows.py`. */
+/* Reductions before rows of few elements, and scans: see `_graph/run/short_rows.py`. */
 #include "in_c.h"
 #include <stdint.h>
 
@@ -10,7 +10,7 @@ enum { LINES = 4, WIDE = 8 };
 #define LARGER(x, y) (((x) >= (y)) | ((x) != (x)) ? (x) : (y))
 #define SMALLER(x, y) (((x) <= (y)) | ((x) != (x)) ? (x) : (y))
 
-/* So many columns, `WIDTH`, of rows that are `length` apart: each stays in a register. */
+/* Reduce `WIDTH` columns of rows that are `length` elements apart. Each result stays in a register. */
 #define COLUMNS(type, combine, start, WIDTH)                                                                           \
     static void columns_##type##_##combine##_##WIDTH(type *to, const type *from, Py_ssize_t rows, Py_ssize_t length) { \
         type held[WIDTH];                                                                                              \
@@ -46,13 +46,13 @@ enum { LINES = 4, WIDE = 8 };
         }                                                                                                              \
     }
 
-FOLD(float, SUM, 0 +) /* the sum of -0.0 is 0 */
+FOLD(float, SUM, 0 +) /* sums start at 0, so the sum of -0.0 is 0 */
 FOLD(float, LARGER, )
 FOLD(float, SMALLER, )
 FOLD(double, SUM, 0 +)
 FOLD(double, LARGER, )
 FOLD(double, SMALLER, )
-FOLD(uint32_t, SUM, 0 +) /* which wraps around, as int32 does */
+FOLD(uint32_t, SUM, 0 +) /* unsigned sums wrap around; the bits are those of int32 */
 FOLD(int32_t, LARGER, )
 FOLD(int32_t, SMALLER, )
 FOLD(float, PRODUCT, )
@@ -61,7 +61,7 @@ FOLD(uint32_t, PRODUCT, )
 FOLD(uint8_t, LARGER, )
 FOLD(uint8_t, SMALLER, )
 
-/* So many lines, `WIDTH`, whose elements are `step` apart, and they themselves `apart`. */
+/* Scan `WIDTH` lines, which are `apart` elements apart. The elements of a line are `step` apart. */
 #define SCANNED(type, combine, WIDTH)                                                                                  \
     static void scanned_##type##_##combine##_##WIDTH(type *to, const type *from, Py_ssize_t count, Py_ssize_t step,    \
                                                      Py_ssize_t apart) {                                               \
@@ -154,7 +154,7 @@ static Scan scan_of(const char *format, long how) {
     return *format == 'f' ? of_float[how] : *format == 'd' ? of_double[how] : *format == 'i' ? of_int[how] : NULL;
 }
 
-/* The memory that is written to and that which is read, of the first two arguments. */
+/* Get the buffers of the first two arguments: the result, and the operand. */
 static int get_both(PyObject *const *args, Py_buffer *to, Py_buffer *from) {
     if (PyObject_GetBuffer(args[0], to, PyBUF_CONTIG) < 0)
         return -1;
@@ -165,7 +165,7 @@ static int get_both(PyObject *const *args, Py_buffer *to, Py_buffer *from) {
     return 0;
 }
 
-/* What a function of these returns: whether it was done, or NULL where they do not fit. */
+/* Release the buffers, and return `done` as a bool, or NULL with an error if the arrays do not fit. */
 static PyObject *done_with(const char *name, Py_buffer *to, Py_buffer *from, int fits, int done) {
     PyBuffer_Release(to);
     PyBuffer_Release(from);
@@ -174,8 +174,8 @@ static PyObject *done_with(const char *name, Py_buffer *to, Py_buffer *from, int
     return PyBool_FromLong(done);
 }
 
-/* reduce_rows(to, from, how): reduce `from`, of three axes, along the second, one element after the other. `how`: 0 adds,
-   1 and 2 find the largest and the smallest, 3 multiplies. Both lie in order. Returns whether that was done: not with
+/* reduce_rows(to, from, how): reduce `from`, which has three axes, along the second, in order. `how` is 0 for sums, 1
+   for maxima, 2 for minima, and 3 for products. Both arrays are C-contiguous. Return True if it was done, and False for
    types other than float32, float64 and int32, and uint8 for 1 and 2. */
 static PyObject *reduce_rows(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 3)
@@ -195,8 +195,9 @@ static PyObject *reduce_rows(PyObject *Py_UNUSED(module), PyObject *const *args,
     return done_with("reduce_rows", &to, &from, fits, fold != NULL);
 }
 
-/* scan_rows(to, from, how, reverse, inclusive): the same of all elements up to each, from the other end if `reverse`.
-   If not `inclusive` without the element itself: the first of each line is left as it is. Not of uint8. */
+/* scan_rows(to, from, how, reverse, inclusive): scan `from` along the second axis, from the end if `reverse`. If not
+   `inclusive`, each result leaves its own element out, and the first of each line is not written. uint8 is not
+   supported. */
 static PyObject *scan_rows(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 5)
         return PyErr_Format(PyExc_TypeError, "scan_rows(to, from, how, reverse, inclusive)");

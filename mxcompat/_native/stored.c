@@ -1,11 +1,11 @@
-/* Elements that are stored in less than float32, as floats, and back. */
+/* Casts between floats and elements that are stored in less than float32. */
 #include "kernels.h"
 #include <string.h>
 
 enum {
-    OVER = 16,          /* how many elements, or bytes, a kernel takes at a time at most */
-    MOST_GROUP = 128,   /* of the groups that `unpack_all` takes */
-    GROUPS = 16,        /* how many of them at a time */
+    OVER = 16,          /* most elements, or bytes, that a kernel takes at a time */
+    MOST_GROUP = 128,   /* most elements of a group for `unpack_all` */
+    GROUPS = 16,        /* groups that are unpacked at a time */
     CAST_AT_ONCE = 1 << 14,
     UNPACKED_AT_ONCE = 1 << 15,
 };
@@ -62,7 +62,7 @@ static void cast_some(void *context, size_t first, size_t last, size_t participa
         to_floats(c->kind, c->from + half, (float *)(c->to + whole), last - first);
 }
 
-/* Floats from half precision, or `back`. */
+/* Cast from half precision to floats, or back if `back`. */
 void cast_all(int kind, int back, const void *from, void *to, size_t count) {
     Casting casting = {kind, back, from, to};
     parallel_for(count, CAST_AT_ONCE, cast_some, &casting);
@@ -81,7 +81,7 @@ static void unpack_groups(void *context, size_t first, size_t last, size_t parti
         memcpy(bytes, (const uint8_t *)u->stored + first * u->group * bits / 8, length * bits / 8);
         to_floats(u->scale_kind, (const uint8_t *)u->scales + first * item_size(u->scale_kind), scales, count);
         Row row = {bytes, scales, NULL};
-        if (u->kind < E2M1) { /* codes as they are, to be rounded once they are scaled */
+        if (u->kind < E2M1) { /* unpack the codes without scales; `rescale` applies these with rounding */
             to_floats(u->bias_kind, (const uint8_t *)u->biases + first * item_size(u->bias_kind), biases, count);
             row = (Row){bytes, ones, zeros};
         } else {

@@ -1,18 +1,18 @@
-/* Walks over trees: see `_transforms/trees.py`. Each raises RecursionError where a tree has too many levels. */
+/* Walks over trees: see `_transforms/trees.py`. Each raises RecursionError if a tree has too many levels. */
 #include "in_c.h"
 
-static PyObject *array_type, *leaf_type, *like_tuple; /* what `connect_trees` brings */
+static PyObject *array_type, *leaf_type, *like_tuple; /* set by `connect_trees` */
 
 int is_array(PyObject *x) { return PyObject_TypeCheck(x, (PyTypeObject *)array_type); }
 int is_plain_array(PyObject *x) { return Py_TYPE(x) == (PyTypeObject *)array_type; }
 static int is_leaf(PyObject *x) { return is_array(x) || Py_TYPE(x) == (PyTypeObject *)leaf_type; }
 
-/* A list or tuple to walk: itself, or what a list of a subclass gives. */
+/* Return the list or tuple to walk: the sequence itself, or a new list of the items of a list of a subclass. */
 PyObject *walkable(PyObject *sequence) {
     return PyList_Check(sequence) && !PyList_CheckExact(sequence) ? PySequence_List(sequence) : Py_NewRef(sequence);
 }
 
-/* The items of what can be walked, borrowed. A list may lose some meanwhile, so its size is asked each time. */
+/* Size, and borrowed items, of a list or tuple. A list may shrink during a walk, so its size is read each time. */
 Py_ssize_t size_of(PyObject *sequence) {
     return PyList_Check(sequence) ? PyList_Size(sequence) : PyTuple_Size(sequence);
 }
@@ -21,7 +21,7 @@ PyObject *item_of(PyObject *sequence, Py_ssize_t k) {
     return PyList_Check(sequence) ? PyList_GetItem(sequence, k) : PyTuple_GetItem(sequence, k);
 }
 
-/* What walks return: 1, or 0 if there is a leaf that should have been an array, or -1 with an error set. */
+/* Walks return 1, or 0 if a leaf should have been an array, or -1 with an error set. */
 
 static int flatten_item(PyObject *item, PyObject *out, int require_array);
 
@@ -51,7 +51,7 @@ static int flatten_item(PyObject *item, PyObject *out, int require_array) {
         return !require_array;
     if (Py_EnterRecursiveCall(" while a tree is flattened"))
         return -1;
-    Py_INCREF(item); /* what is walked may change meanwhile */
+    Py_INCREF(item); /* the tree may change during the walk */
     int found = is_dict ? flatten_dict(item, out, require_array) : flatten_items(item, out, require_array);
     Py_DECREF(item);
     Py_LeaveRecursiveCall();
@@ -67,7 +67,7 @@ static PyObject *flatten(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
 
 static PyObject *rebuild_item(PyObject *item, PyObject *leaves);
 
-/* A list of the items of a list or tuple, rebuilt. */
+/* Return a list of the rebuilt items of a list or tuple. */
 static PyObject *rebuild_items(PyObject *sequence, PyObject *leaves) {
     PyObject *items = walkable(sequence), *made = items == NULL ? NULL : PyList_New(0);
     for (Py_ssize_t k = 0; made != NULL && k < size_of(items); k++) {
@@ -106,7 +106,7 @@ static PyObject *rebuild_tuple(PyObject *tuple, PyObject *leaves) {
     return made;
 }
 
-/* The tree with the next leaf in the place of each array, or of each LEAF. */
+/* Return the tree with each array, or each LEAF, replaced by the next of `leaves`. */
 static PyObject *rebuild_item(PyObject *item, PyObject *leaves) {
     PyObject *made = NULL;
     if (is_leaf(item)) {
@@ -131,8 +131,8 @@ static PyObject *rebuild(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     return rebuild_item(args[0], args[1]);
 }
 
-/* Where `find` puts what it finds: the arrays, (container, key) of each, and (container, key, tuple, items) of each
-   tuple that has some. */
+/* The results of `find`: the arrays, (container, key) of each array, and (container, key, tuple, items) of each tuple
+   that contains arrays. */
 typedef struct {
     PyObject *arrays, *slots, *tuples;
     int require_array;
@@ -140,14 +140,14 @@ typedef struct {
 
 static int find_item(PyObject *container, PyObject *key, PyObject *item, Found *found);
 
-/* Append a new reference, which it takes. */
+/* Append a new item to a list, and steal the reference to it. */
 int append(PyObject *list, PyObject *item) {
     int failed = item == NULL || PyList_Append(list, item) < 0;
     Py_XDECREF(item);
     return failed ? -1 : 1;
 }
 
-/* In the items of `sequence`, which are in `container`, too. */
+/* Search the items of `sequence`, which are also the items of `container`. */
 static int find_items(PyObject *container, PyObject *sequence, Found *found) {
     int going = 1;
     for (Py_ssize_t k = 0; going == 1 && k < size_of(sequence); k++) {
@@ -184,10 +184,10 @@ static int find_in_tuple(PyObject *container, PyObject *key, PyObject *tuple, Fo
     return going;
 }
 
-/* Whether a list or tuple has nothing but int and float in it: the settings of a layer. */
+/* Return 1 if a list or tuple contains only int and float, as settings of a layer do. */
 static int has_numbers_only(PyObject *sequence) {
     if (PyList_Check(sequence) && !PyList_CheckExact(sequence))
-        return 0; /* it is walked */
+        return 0; /* a list of a subclass is always walked */
     for (Py_ssize_t k = 0; k < size_of(sequence); k++) {
         PyObject *item = item_of(sequence, k);
         if (!PyFloat_CheckExact(item) && !PyLong_CheckExact(item))
@@ -206,7 +206,7 @@ static int find_item(PyObject *container, PyObject *key, PyObject *item, Found *
         return 1;
     if (Py_EnterRecursiveCall(" while arrays are looked for in a tree"))
         return -1;
-    Py_INCREF(key); /* what is walked may change meanwhile */
+    Py_INCREF(key); /* the tree may change during the walk */
     Py_INCREF(item);
     int going = is_dict   ? find_in_dict(item, found)
                 : is_list ? find_in_list(item, found)
@@ -217,7 +217,8 @@ static int find_item(PyObject *container, PyObject *key, PyObject *item, Found *
     return going;
 }
 
-/* Under one key of the container that is asked about; the positions of the arrays are noted if it is wanted. */
+/* Search the item under one key of the outermost container. If the key is in `wanted`, append its arrays' positions to
+   `noted`. */
 static int find_under(
     PyObject *container, PyObject *key, PyObject *item, PyObject *wanted, Found *found, PyObject *noted) {
     Py_ssize_t before = PyList_Size(found->arrays);
@@ -239,7 +240,7 @@ static PyObject *find(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     int going = noted == NULL ? -1 : 1;
     if (PyDict_Check(container)) {
         while (going == 1 && PyDict_Next(container, &position, &key, &item)) {
-            Py_INCREF(key); /* to compare it with what is wanted may run anything */
+            Py_INCREF(key); /* comparing it with the wanted keys may run any code */
             Py_INCREF(item);
             going = find_under(container, key, item, wanted, &found, noted);
             Py_DECREF(item);
@@ -259,7 +260,7 @@ static PyObject *find(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     return going < 0 ? NULL : none();
 }
 
-/* Whether two lists, and what comes with the arrays in them, are as `fill` and `put_back` need them. */
+/* Return 1 if both arguments are lists of the same length. */
 static int fits(PyObject *slots, PyObject *leaves) {
     return PyList_Check(slots) && PyList_Check(leaves) && PyList_Size(slots) == PyList_Size(leaves);
 }
@@ -278,7 +279,7 @@ static PyObject *fill(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     return none();
 }
 
-/* Put an array back where a leaf still is; what the function has taken away stays away. */
+/* Put an array back if its leaf is still there. Items that the function has removed stay removed. */
 static int put_back_one(PyObject *container, PyObject *key, PyObject *array, PyObject *leaf) {
     PyObject *there = PyObject_GetItem(container, key);
     if (there == NULL) {
@@ -314,7 +315,8 @@ static PyObject *put_back(PyObject *Py_UNUSED(module), PyObject *const *args, Py
     return PyBool_FromLong(any_written);
 }
 
-/* Keep the classes of arrays and of LEAF, and what makes a tuple like another. */
+/* connect_trees(array, place, function): set the classes of arrays and of LEAF, and the function that makes a tuple of
+   another tuple's class. */
 static PyObject *connect_trees(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *array, *place, *function;
     if (!PyArg_ParseTuple(args, "OOO", &array, &place, &function))

@@ -63,8 +63,7 @@ def _apart(found: Finding) -> float:
 
 INTEGER_DERIVATIVES = Cause(
     "Derivatives with respect to integers and bools have the dtype of their argument, and are computed in floats "
-    "within an op. MLX truncates within some ops, too, and gives some of them another dtype (int32 where a sum is on "
-    "the way).",
+    "within an op. MLX also truncates within some ops. It gives some derivatives another dtype (int32 after a sum).",
     dtypes=INTEGERS,
     ways=("vjp", "jvp"),
 )
@@ -72,8 +71,8 @@ INTEGER_DERIVATIVES = Cause(
 CAUSES: tuple[Cause, ...] = (
     INTEGER_DERIVATIVES,
     Cause(
-        "`logsumexp` of bools and unsigned integers, and what is made of it: MLX subtracts the largest element in "
-        "that dtype, which wraps around. Here it is that of the numbers.",
+        "`logsumexp` of bools and unsigned integers, and functions built from it: MLX subtracts the largest element "
+        "in their dtype, which wraps around. mxcompat subtracts in floats.",
         r"logsumexp|log_softmax|LogSoftmax|cross_entropy|softmin|Softmin",
         ("bool_", "uint8", "uint16", "uint32", "uint64"),
         whats=("value",),
@@ -85,15 +84,15 @@ CAUSES: tuple[Cause, ...] = (
         whats=("value",),
     ),
     Cause(
-        "Shifts by a negative number, or by more bits than there are, are undefined: MLX's results depend on the "
+        "Shifts by a negative number, or by at least the number of bits, are undefined: MLX's results depend on the "
         "size of the array.",
         r"<<|>>|_shift",
         INTEGERS,
         whats=("value",),
     ),
     Cause(
-        "Softmax of unsigned integers, over other axes than the last: MLX takes the maximum off with wrap-around, and "
-        "the exponentials of that overflow.",
+        "Softmax of unsigned integers over an axis other than the last: MLX subtracts the maximum with wrap-around, "
+        "so that the exponentials overflow.",
         r"softmax",
         ("uint8", "uint16", "uint32", "uint64"),
         whats=("value",),
@@ -111,28 +110,29 @@ CAUSES: tuple[Cause, ...] = (
         whats=("no exception",),
     ),
     Cause(
-        "Complex `power`, `cumprod`, `logcumsumexp` and `arccosh`: the derivative is the right one; MLX forgets to "
-        "conjugate it. A number to the power 0 is 1, also NaN and 0; MLX gives NaN.",
+        "Complex `power`, `cumprod`, `logcumsumexp` and `arccosh`: MLX's derivative lacks a conjugate. Any number to "
+        "the power 0 is 1 here, also NaN and 0; MLX gives NaN.",
         r"power|\*\*|\.pow\(|gelu_approx|GELU|cumprod|cumulative_prod|logcumsumexp|arccosh|acosh",
         ("complex64",),
         whats=("value",),
     ),
     Cause(
-        "Complex products of infinities are those of the formula, which may be NaN; MLX finds an infinity there.",
+        "Complex products of infinities follow the formula, which may give NaN; MLX gives an infinity.",
         r"multiply\(",
         ("complex64",),
         ways=("special",),
         whats=("value",),
     ),
     Cause(
-        "Derivatives of `all`, `any` and what is made of them are zero; those of MLX are of a product and of a sum.",
+        "Derivatives of `all`, `any` and functions built from them are zero; MLX gives the derivatives of a product "
+        "and of a sum.",
         r"\b(all|any|allclose|isclose|array_equal)\(",
         ways=("jvp", "vjp"),
         whats=("value", "dtype"),
     ),
     Cause(
-        "Half precision: what is here one op is computed in float32 and rounded once; MLX rounds after each of the "
-        "steps that it is made of, and adds up in half precision.",
+        "Half precision: mxcompat computes a composite op in float32 and rounds once. MLX rounds after each of its "
+        "steps, and sums in half precision.",
         dtypes=HALVES,
         whats=("value",),
         families=(
@@ -156,13 +156,13 @@ CAUSES: tuple[Cause, ...] = (
         whats=("shape",),
     ),
     Cause(
-        "`to_fp8` of float64 is that of the rounded number; MLX gives 0.",
+        "`to_fp8` rounds float64 like other floats; MLX gives 0.",
         r"to_fp8",
         ("float64",),
         whats=("value",),
     ),
     Cause(
-        "Quantized arrays: where two checks fail, the other one is named first.",
+        "Quantized arrays: if two checks fail, the error is about the other one.",
         r"quantize|qmm|Quantized|QQLinear",
         whats=("exception", "message", "no exception"),
     ),
@@ -177,20 +177,20 @@ CAUSES: tuple[Cause, ...] = (
         ("indexing",),
     ),
     Cause(
-        "float64 quantized in the modes `mxfp8` and `nvfp4` is that of the rounded number, which MLX's is not.",
+        "`quantize` of float64 in the modes `mxfp8` and `nvfp4` rounds like other floats; MLX does not.",
         r"mx\.quantize\(.*(mxfp8|nvfp4)",
         ("float64",),
         whats=("value",),
     ),
     Cause(
-        "Complex updates by `multiply` and `divide`: the derivative is the right one; MLX forgets to conjugate it.",
+        "Complex updates by `multiply` and `divide`: MLX's derivative lacks a conjugate.",
         r"\.at\[.*\]\.(multiply|divide)\(",
         ("complex64",),
         ("vjp",),
         ("value",),
     ),
     Cause(
-        "`randint` has no derivative with respect to its bounds; MLX hands one through the casts that it is made of.",
+        "`randint` has no derivative with respect to its bounds; MLX has one, which passes through internal casts.",
         r"random\.randint",
         ways=("vjp", "jvp"),
         whats=("value",),
@@ -202,20 +202,20 @@ CAUSES: tuple[Cause, ...] = (
         by_chance=True,
     ),
     Cause(
-        "The derivative of `var` with more degrees of freedom taken off than there are is infinite; MLX's is NaN.",
+        "The derivative of `var` is infinite if `ddof` exceeds the number of elements; MLX's is NaN.",
         r"mx\.var\(.*ddof=12",
         ways=("vjp", "jvp"),
         whats=("value",),
     ),
     Cause(
-        "Sums of many products are added up in another order.",
+        "Sums of many products have another order.",
         r"block_masked_mm",
         ("float32",),
         whats=("value",),
         within=1e-4,
     ),
     Cause(
-        "Complex products of many steps are added up in another order.",
+        "Sums of complex products over many steps have another order.",
         r"RNN|LSTM|GRU",
         ("complex64",),
         whats=("value",),
@@ -241,7 +241,7 @@ CAUSES: tuple[Cause, ...] = (
         real=r"longlong",
     ),
     Cause(
-        "`x.__array__()` is what NumPy itself asks for here, and raises what `np.array(x)` raises.",
+        "`x.__array__()` is the method that NumPy calls here, and raises the same error as `np.array(x)`.",
         r"__array__",
         ("bfloat16",),
         whats=("exception",),
@@ -260,8 +260,8 @@ CAUSES: tuple[Cause, ...] = (
         within=1e-6,
     ),
     Cause(
-        "The message for a value that does not fit the places of a write names the shape of what is read there; MLX's "
-        "has axes that ints add.",
+        "The message for a value that does not fit a write names the shape of the selected places; MLX's shape has "
+        "further axes for integer indices.",
         r"^put\(",
         whats=("message",),
         real=r"broadcast_shapes|Cannot broadcast",

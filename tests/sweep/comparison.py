@@ -17,9 +17,9 @@ from tests.sweep.ways import row_by_row, run
 __all__ = ["KINDS", "Found", "compared"]
 
 KINDS = {
-    "works here": "MLX raises, since it has no implementation",
-    "as its rows": "MLX's `vmap` is not what MLX gives for each row; mxcompat's is",
-    "more precise": "MLX computes float64 in float32: the two agree to that precision",
+    "works here": "MLX raises an error, because it has no implementation",
+    "as its rows": "MLX's `vmap` differs from MLX's results for each row; mxcompat's does not",
+    "more precise": "MLX computes float64 in float32, and both agree to that precision",
     "MLX dies": "MLX ends the process",
 }
 """Differences that need no fix: real MLX is inconsistent there, and mxcompat gives the defined result."""

@@ -1,4 +1,5 @@
-"""Active: which values of a Program have a derivative by some of its inputs, and which of them the way back reads."""
+"""Activity analysis: which values of a Program depend differentiably on some of its inputs, and which values the
+backward sweep reads (residuals)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ __all__ = ["active_slots", "indices", "residuals", "seen"]
 
 
 def active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
-    """The slots that may have a derivative with respect to these inputs: so many of the first, or those listed."""
+    """Return the slots that may have a derivative with respect to these inputs: the first `primals`, or those
+    listed."""
     key = ("active", primals)
     if key not in program.facts:
         active = {~k for k in indices(primals) if program.in_avals[k].dtype._kind in "fc"}
@@ -39,7 +41,7 @@ _EVERYTHING = Residuals()
 
 
 def residuals(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
-    """The slots that are read on the way back."""
+    """Return the slots that the backward sweep reads."""
     key = ("residuals", primals)
     if key not in program.facts:
         active = active_slots(program, primals)
@@ -53,7 +55,7 @@ def residuals(program: Program, primals: int | tuple[int, ...]) -> frozenset[int
 
 
 def seen(op: Op, y: Any, inputs: list[Any], out: Any, avals: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """What the pullback of an op is given of its result and inputs: what it says it reads, and stand-ins."""
+    """Return the result and inputs for a pullback. Those that the op's `RESIDUALS` rule does not name are dummies."""
     read = RESIDUALS.get(op, _EVERYTHING)
     given = [*map(_unread, avals)]
     given[read.inputs] = inputs[read.inputs]
@@ -61,7 +63,7 @@ def seen(op: Op, y: Any, inputs: list[Any], out: Any, avals: Sequence[Any]) -> t
 
 
 def _unread(aval: Any) -> Any:
-    """Stands for a value of which a rule reads the shape and the dtype alone."""
+    """Return a dummy for a value of which a rule reads only the shape and the dtype."""
     if isinstance(aval, tuple):
         return tuple(map(_unread, aval))
     return np.broadcast_to(_filling(aval.dtype), aval.shape)

@@ -1,6 +1,6 @@
-"""Allocation: what would not fit into the memory is refused before it is computed, and says so as MLX does.
+"""Allocation: refuse results that would not fit into memory before they are computed, with MLX's error.
 
-Linux promises memory that it has not got, and kills the process that uses it: no error can be caught then.
+Linux overcommits memory and kills a process that uses too much of it, so no error could be caught later.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["largest", "largest_result", "nbytes", "needs", "out_of_memory", "req
 
 
 def require(wanted: int) -> None:
-    """Raise RuntimeError if so many bytes are not there."""
+    """Raise RuntimeError if fewer than `wanted` bytes are available."""
     if wanted < policy.LARGE_ALLOCATION:
         return
     there = _available()
@@ -32,19 +32,19 @@ def require(wanted: int) -> None:
 
 
 def _available() -> int | None:
-    """The bytes that this process can still have, as far as the system tells."""
+    """Return the number of bytes that this process can still allocate, or None if it is unknown."""
     found = [n for n in (_of_machine(), _of_group()) if n is not None]
     return min(found, default=None)
 
 
 def _of_machine() -> int | None:
-    """What the others leave; where that is not known, all that there is."""
+    """Return the machine's available memory, or its physical memory if that is unknown."""
     found = re.search(r"^MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
     return int(found[1]) * 1024 if found else policy.physical_memory()
 
 
 def _of_group() -> int | None:
-    """What a container's limit leaves, in either version of control groups."""
+    """Return the memory left under the container's limit (control groups, version 1 or 2)."""
     for limit, used in (
         ("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
     ):  # fmt: skip
@@ -59,16 +59,18 @@ def _text(path: str) -> str:
 
 
 def needs(compiled: jax.stages.Compiled) -> tuple[int, int]:
-    """What running an executable allocates, on all devices of this process, in bytes: where not all is for its results,
-    else 0; and where it is much and of this process's memory, else 0. XLA may not tell."""
+    """Return the bytes that a run of an executable allocates on all devices of this process, as two numbers.
+
+    The first is 0 unless the run also needs temporary buffers. The second is 0 unless the run allocates a large part of
+    the process's own memory. Both are 0 if XLA does not report the size."""
     size, passing = memory_of(compiled) or (0, 0)
     much = on_cpu() and size >= policy.LARGE_ALLOCATION
     return (size if passing else 0), (size if much else 0)
 
 
 def require_possible(jaxpr: Any) -> None:
-    """Raise for a result, on whatever depth, that cannot exist: XLA would end the process."""
-    from jax.extend.core import jaxprs_in_params  # here, since what it imports takes long to import
+    """Raise an error for a result of an impossible size, also in nested jaxprs: XLA would end the process."""
+    from jax.extend.core import jaxprs_in_params  # here, since its own imports take long
 
     for equation in jaxpr.eqns:
         for out in equation.outvars:
@@ -79,17 +81,17 @@ def require_possible(jaxpr: Any) -> None:
 
 
 def results(program: Program) -> int:
-    """The size of all outputs, in bytes."""
+    """Return the size of all outputs, in bytes."""
     return sum(map(nbytes, program.out_avals))
 
 
 def nbytes(aval: Any) -> int:
-    """The size of a result, of all those of an op with several, in bytes."""
+    """Return the size in bytes of a result, or of all results of an op with several."""
     return aval.nbytes if isinstance(aval, Aval) else sum(map(nbytes, aval))
 
 
 def largest_result(program: Program) -> int:
-    """The size in bytes of the largest result of an instruction; known from the first time on."""
+    """Return the size in bytes of the largest result of an instruction (cached)."""
     size = program.facts.get("largest result")
     if size is None:
         size = program.facts["largest result"] = largest(program.avals)
@@ -97,12 +99,12 @@ def largest_result(program: Program) -> int:
 
 
 def largest(avals: Iterable[Any]) -> int:
-    """The size in bytes of the largest result."""
+    """Return the size in bytes of the largest result."""
     return max((a.nbytes if isinstance(a, Aval) else largest(a) for a in avals), default=0)
 
 
 def out_of_memory(error: Exception) -> RuntimeError | None:
-    """The error that MLX raises where memory ran out; None for errors of another kind."""
+    """Return MLX's error for an error that says that memory ran out, and None for other errors."""
     text = str(error)
     if isinstance(error, RuntimeError) and text.startswith("[malloc]"):
         return error
@@ -116,6 +118,6 @@ def out_of_memory(error: Exception) -> RuntimeError | None:
 
 
 def _size_of(text: str) -> str:
-    """The size that NumPy's message names, in its unit."""
+    """Return the size with its unit, as NumPy's message gives it."""
     found = re.search(r"Unable to allocate ([\d.]+ \w+)", text)
     return found[1] if found else "an array of this size"

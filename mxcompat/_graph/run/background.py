@@ -1,9 +1,9 @@
-"""A thread that works off jobs in the background: compiling, for speed, what has proved to return.
+"""The background thread, which runs jobs such as compiling hot structures for speed.
 
-Its jobs are improvements that nobody waits for, so a process that ends drops those not begun, but for the short ones
-that are there for the processes to come. The one under way is given up before the next stage of its compile. A stage is
-waited for, by Python itself, before anything is torn down: JAX has finalizers that run at exit and would take the
-ground from under a trace. Who ends the process without that, and need not wait, says so first (`leave_at_exit`).
+At exit, jobs that have not begun are dropped, except the short ones that store data for later processes. A running
+compile is abandoned before its next stage. Python waits for the current stage before it tears the interpreter down,
+because JAX's finalizers at exit would break a trace. A caller that ends the process without that teardown calls
+`leave_at_exit` first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 THREAD = "mxcompat-background"
-"""The name of the thread."""
+"""Name of the thread."""
 
 _jobs: deque[Callable[[], None]] = deque()
 _lasting: deque[Callable[[], None]] = deque()
@@ -33,14 +33,14 @@ _is_left = _is_over = False
 
 
 def submit(job: Callable[[], None], lasting: bool = False) -> None:
-    """Have a job done some time. A `lasting` one, which is short, is done before others, and when the process ends. At
-    exit, from Python 3.12 on, no thread can be started any more: what comes then is not done."""
+    """Queue a job. A `lasting` job must be short: it runs before other jobs, and also when the process ends. From
+    Python 3.12 on, no thread can be started at exit, so jobs submitted then are dropped."""
     global _thread
     if forked.is_cut_off() or (_is_left and not threading.main_thread().is_alive()):
         return
     with _changed:
         (_lasting if lasting else _jobs).append(job)
-        if _thread is None:  # it lives as long as there are jobs, and Python waits for it at exit if it is no daemon
+        if _thread is None:  # the thread ends when no job is left; at exit, Python waits for it unless it is a daemon
             thread = threading.Thread(target=_work, name=THREAD, daemon=_is_left)
             try:
                 thread.start()
@@ -51,18 +51,18 @@ def submit(job: Callable[[], None], lasting: bool = False) -> None:
 
 
 def is_busy() -> bool:
-    """Whether a job is under way or waits."""
+    """Return True if a job is running or queued."""
     return _thread is not None
 
 
 def settle(seconds: float | None = None) -> None:
-    """Wait until no job is left. No longer than so many seconds, if they are given."""
+    """Wait until no job is left, or until the `seconds` are over."""
     wait(lambda: _thread is None, seconds)
 
 
 def wait(until: Callable[[], bool], seconds: float | None = None) -> None:
-    """Wait until something is so that a job brings about, or no job is left: one may never have come here, where an
-    interrupt came first. No longer than so many seconds, if they are given."""
+    """Wait until `until()` is true, no job is left, or the `seconds` are over. The awaited job may be missing, if an
+    interrupt came before it was submitted."""
     if forked.is_cut_off():
         return
     with span("wait"), _changed:
@@ -70,34 +70,34 @@ def wait(until: Callable[[], bool], seconds: float | None = None) -> None:
 
 
 def leave_at_exit() -> None:
-    """Have the end of the process not wait for the thread. Who asks for that calls `finish`, and ends the process
-    without tearing the interpreter down, if jobs are left by then."""
+    """Let the process end without waiting for the thread. The caller must call `finish`, and must end the process
+    without tearing the interpreter down if jobs are left then."""
     global _is_left
     _is_left = True
 
 
 def finish(seconds: float) -> None:
-    """Drop the jobs that have not begun, wait for the one under way, no longer than so many seconds, and do those that
-    are there for the processes to come."""
+    """Drop the jobs that have not begun, wait at most `seconds` for the running one, and run the lasting jobs."""
     global _is_over
     with _changed:
         _is_over = True
         _jobs.clear()
     settle(seconds)
     while _lasting:
-        with suppress(IndexError):  # the thread has come back and taken it
+        with suppress(IndexError):  # the thread took the last one first
             _done(_lasting.popleft())
 
 
 def give_up_at_exit() -> None:
-    """Raises SystemExit in the background thread if the process is ending: what it works on is not worth the wait."""
+    """Raise SystemExit in the background thread if the process is ending, to abandon the running job."""
     if threading.current_thread() is _thread and _is_ending():
         raise SystemExit
 
 
 @contextmanager
 def behind() -> Iterator[None]:
-    """A context in which XLA compiles: in the background thread it comes behind what runs, and is given up at exit."""
+    """Make a context for a compile by XLA. In the background thread, the compile gets a lower priority than the
+    program, and is abandoned at exit."""
     if threading.current_thread() is not _thread:
         yield
         return
@@ -107,13 +107,13 @@ def behind() -> Iterator[None]:
 
 
 def _is_ending() -> bool:
-    """Whether the process waits for nobody but this thread, if for that."""
+    """Return True if the process waits for no thread other than this one."""
     main = threading.main_thread()
     return _is_over or (not main.is_alive() and all(t.daemon or t in (main, _thread) for t in threading.enumerate()))
 
 
 def _next() -> Callable[[], None] | None:
-    """The next job; None, and the end of the thread, if there is none."""
+    """Return the next job. If there is none, return None and mark the thread as ended."""
     global _thread
     with _changed:
         if _is_ending():
@@ -147,7 +147,7 @@ def _log() -> Any:
 
 
 def _in_child() -> None:
-    """The thread is the parent's, and so are its jobs."""
+    """Reset the state in a forked child: the thread and its jobs belong to the parent."""
     global _changed, _thread
     _changed, _thread = threading.Condition(), None
     _jobs.clear()

@@ -1,8 +1,8 @@
-"""BLAS: how many threads the libraries of NumPy and of XLA's factorizations may use.
+"""BLAS: limit the threads of the libraries that NumPy and XLA's factorizations use.
 
-XLA multiplies matrices itself, but factorizes them with the LAPACK of SciPy, which has an OpenBLAS of its own. Threads
-of OpenBLAS that wait for each other spin: on a busy machine of two cores the `svd` of a 64x64 matrix took 240 ms with
-two threads and 4 with one.
+XLA multiplies matrices itself, but factorizes them with SciPy's LAPACK, which has a separate OpenBLAS. Threads of
+OpenBLAS spin while they wait for each other (`svd` of a 64x64 matrix on a busy machine of two cores: 240 ms with two
+threads, 4 ms with one).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _before: list[tuple[Any, int]] = []
 
 @cache
 def _libraries(with_scipy: bool) -> list[Any]:
-    """What sets the number of threads of each BLAS. SciPy's is there from JAX's import on."""
+    """Return a controller of the thread count of each loaded BLAS. JAX's import loads SciPy's BLAS."""
     from threadpoolctl import ThreadpoolController  # here, since it takes long to import
 
     return [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
@@ -36,9 +36,9 @@ def _libraries(with_scipy: bool) -> list[Any]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep BLAS to one thread: small matrices gain nothing by two, and while something is compiled in the background
-    threads that wait for each other took 8 times as long. The number is the process's: of several threads of Python
-    that are in here the last one puts it back."""
+    """Limit BLAS to one thread in this context. Small matrices gain nothing from two threads, and two threads took 8
+    times as long during a compile in the background. The limit holds for the whole process, so the last Python thread
+    that leaves the context restores it."""
     global _users, _before
     with _lock:
         if not _users:
@@ -57,14 +57,14 @@ def one_thread() -> Iterator[None]:
 
 
 def calls_lapack(code: Code) -> bool:
-    """Whether XLA calls LAPACK for one of the instructions, or for one of a program that they run."""
+    """Return True if XLA calls LAPACK for an instruction, also in a nested program."""
     return any(
         op in LAPACK or any(calls_lapack(p.code) for p in programs_in(params)) for op, params, _ in code.instructions
     )
 
 
 def in_one_thread(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The call of an executable, which is waited for."""
+    """Wrap the call of an executable: it runs with one BLAS thread, and waits for the results."""
 
     def alone(*arrays: Any) -> Any:
         with one_thread():

@@ -1,10 +1,10 @@
-"""Budget: how many bytes the executables may hold, and which of them are given up.
+"""Budget: LRU eviction of executables, bounded in bytes.
 
-XLA does not say how much memory an executable takes on a CPU, but what it serializes to is in proportion (`policy`).
-Those used least recently go first; what the allocator keeps of them is given back to the system. A Program whose
-executable is gone is compiled again, or loaded from the disk, when it is next met. That says that the limit is too
-small: a loop whose steps need more than that would find none of its executables, as each makes room for the next. So
-the limit is raised by as much, unless somebody has set it. What JAX keeps of what it traced is bounded beside them.
+XLA does not report the memory of an executable on a CPU, but it is proportional to the executable's serialized size
+(`policy`). The least recently used executables are evicted first, and the allocator returns their memory to the system.
+If a Program's executable was evicted, it is compiled again, or loaded from the disk, at the next run. Then the limit
+was too small: in a loop that needs more, each executable would evict the next one. So the limit rises by the
+executable's size, unless the user has set it. JAX's caches of traces are bounded here, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["clear", "count", "enter", "forgotten", "held", "make_room"]
 
 
 class _Held(Protocol):
-    """What the budget needs of an executable: what it was made of, its size, and when it was last used by
+    """The interface of an executable that the budget needs: its Program, its size, and its last use by
     `ir.structure.clock`."""
 
     program: Program
@@ -32,7 +32,7 @@ class _Held(Protocol):
     last_used: int
 
     def forget(self) -> None:
-        """Let nothing find it any more."""
+        """Remove it from all caches."""
 
     def __hash__(self) -> int: ...
 
@@ -41,25 +41,25 @@ _held: WeakSet[Any] = WeakSet()
 _lock = threading.Lock()
 
 _missing: WeakKeyDictionary[Program, int] = WeakKeyDictionary()
-"""How many bytes the executable of a Program held that was given up to make room."""
+"""Maps each Program whose executable was evicted to the size of that executable."""
 
 forgotten: list[Callable[[set[Any]], None]] = []
-"""Called with the executables that are given up."""
+"""Callbacks for eviction: called with the evicted executables."""
 
 
 def held() -> int:
-    """The bytes that executables hold, by their estimates."""
+    """Return the estimated size in bytes of all executables."""
     with _lock:
         return sum([e.nbytes for e in _held])
 
 
 def count() -> int:
-    """How many executables there are."""
+    """Return the number of executables."""
     return len(_held)
 
 
 def enter(executable: _Held) -> None:
-    """Count an executable, which is being used, and make room for it."""
+    """Add an executable, mark it as just used, and make room for it."""
     clock.now += 1
     executable.last_used = clock.now
     with _lock:
@@ -69,8 +69,8 @@ def enter(executable: _Held) -> None:
 
 
 def make_room() -> None:
-    """Give up executables if they hold more than they may: enough of them that it is not done at each compile. The one
-    used last stays, however large. And JAX's traces, if they do."""
+    """Evict executables if they exceed the limit, down to a share of it, so that this does not happen at each compile.
+    The most recently used one always stays. JAX's traces are dropped if they exceed their own limit."""
     traces.make_room()
     limit = policy.executable_bytes()
     with _lock:
@@ -90,7 +90,7 @@ def make_room() -> None:
 
 
 def clear() -> None:
-    """Give up all executables."""
+    """Evict all executables."""
     with _lock:
         gone = set(_held)
         _held.clear()
@@ -101,7 +101,8 @@ def clear() -> None:
 
 
 def _give_up(gone: set[Any]) -> bool:
-    """Let nothing find these any more. Returns whether so much has been given up that it is time to `_trim`."""
+    """Remove these executables from all caches. Return True if enough was evicted since the last `_trim` for
+    another."""
     global _given_up
     for executable in gone:
         executable.forget()
@@ -118,9 +119,9 @@ _given_up = 0
 
 
 def _trim() -> None:
-    """Give back to the system what nobody needs any more: most of what executables held.
+    """Return the memory of evicted executables to the system.
 
-    What JAX makes of one refers to itself, so that only a collection frees it.
+    JAX's objects for an executable are in reference cycles, so they need the garbage collector first.
     """
     gc.collect()
     heap.give_back()

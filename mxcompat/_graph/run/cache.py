@@ -1,8 +1,8 @@
-"""Cache: what has been made of each Program so far, and what is known of how long it takes.
+"""Cache: the executables of each Program, and its measured run times.
 
-Each Program keeps its own record. Python numbers in a program are baked in at first; a place where another value shows
-up becomes an argument, so that no number costs a compile each time it changes. Places where it was one number each
-time, a learning rate say, are one argument.
+Each Program has one record. Python numbers are compiled as constants at first. A scalar that has another value in a
+later run becomes an argument, so a changing number does not cause a compile for each value. Scalars that were the same
+number object in every run (a learning rate) share one argument.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["Record", "compile_now", "compile_soon", "find", "only", "record_of",
 
 
 class Record:
-    """What is known of one Program; kept at the Program.
+    """The executables and statistics of one Program; an attribute of the Program.
 
-    compiled: its executables, by the buffers that may be written over. pending: what is being compiled in the
-    background. failed: what could not be. meanwhile: how often it has run while something was. seen: the values that
-    the scalars had at first. varying: the scalars that had others since. same: of each scalar, the first that has been
-    the very same number each time. lock: held by the thread that compiles it.
-    host_runs, host_seconds: how often it has run op by op, and for how long its threads computed then; host_best: the
-    shortest time it took. xla_runs, xla_best: the same for its executable, where it was timed. settled: whether that is
-    to run from now on. only: the one executable for runs that are to be reproducible.
+    compiled: its executables, keyed by the donated inputs. pending: the keys that are being compiled in the background.
+    failed: the keys whose compile failed. meanwhile: number of runs while a compile was pending. seen: the first values
+    of the scalars. varying: the scalars that had other values since. same: maps each scalar to the first one that was
+    the same number in every run so far. lock: held by the thread that compiles the Program.
+    host_runs, host_seconds: number of runs in NumPy, and their total thread time; host_best: the shortest run, in
+    seconds. xla_runs, xla_best: the same for timed runs of the executable. settled: True once the executable is chosen
+    over NumPy. only: the executable for reproducible runs.
     """
 
     __slots__ = (
@@ -64,14 +64,14 @@ class Record:
         self.same = _same(self.same, scalars)
 
     def lifted(self) -> dict[int, int]:
-        """The scalars that are to be arguments, and of each the first that is the same."""
+        """Map each scalar that will be an argument to the first scalar with which it shares the argument."""
         same = self.same
         return {k: same[k] for k in sorted(self.varying)}
 
 
 def _same(alike: Sequence[Any], scalars: tuple) -> Sequence[int]:
-    """Of each scalar, the first that is the very same number, among those that were `alike`. Small integers are the
-    same object by chance."""
+    """Map each scalar to the first scalar that is the same float object, within the groups of `alike`. Integers are
+    left out, because CPython shares small ones."""
     if len(scalars) < 2:
         return range(len(scalars))
     first: dict[Any, int] = {}
@@ -82,7 +82,7 @@ def _same(alike: Sequence[Any], scalars: tuple) -> Sequence[int]:
 
 
 def record_of(program: Program, scalars: tuple) -> Record:
-    """The record of a Program, which is being run with these values."""
+    """Return the record of a Program, and note the scalars of its current run."""
     record = program.record
     if record is None:
         record = program.record = Record(program, scalars)
@@ -92,7 +92,7 @@ def record_of(program: Program, scalars: tuple) -> Record:
 
 
 def find(program: Program, scalars: tuple, donated: tuple[int, ...]) -> Executable | None:
-    """The executable of a Program that fits these scalar values, if there is one."""
+    """Return the executable of a Program that fits these scalar values, if there is one."""
     record = program.record
     if record is None:
         return None
@@ -101,18 +101,18 @@ def find(program: Program, scalars: tuple, donated: tuple[int, ...]) -> Executab
 
 
 def only(program: Program) -> Executable | None:
-    """The executable that a Program always runs with where runs are to be reproducible, if there is one by now."""
+    """Return the Program's executable for reproducible runs, if it is compiled."""
     record = program.record
     return record.only if record is not None else None
 
 
 def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], reproducible: bool = False) -> Executable:
-    """Compile a Program in a hurry; numbers that are known to vary become arguments. Of several threads that ask for
-    the same, one compiles.
+    """Compile a Program quickly, with varying numbers as arguments. If several threads ask for the same executable, one
+    of them compiles it.
 
     Args:
-        reproducible: whether it is to be the `only` one: compiled for speed at once, and every number is an argument,
-            as XLA computes with what is constant.
+        reproducible: compile the Program's `only` executable: for speed at once, and with every number as an argument,
+            because XLA folds constants.
     """
     record = record_of(program, scalars)
     with record.lock:
@@ -138,11 +138,11 @@ _WITHOUT_VALUE = (PLACEHOLDER, PROMISE)
 
 
 def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> None:
-    """Compile a Program for speed, in the background. Until it is there, `find` does not find it. What has failed once
+    """Compile a Program for speed, in the background. `find` returns the executable once it is ready. A failed compile
     is not tried again, unless memory had run out.
 
-    If need be JAX is imported first, here: in the background that took 0.6 s instead of 0.33, and the program got half
-    as much done meanwhile, as both are Python."""
+    If JAX is not imported yet, this thread imports it first: in the background, the two Python threads slow each other
+    down (import: 0.33 s here, 0.6 s in the background, with the program at half its speed)."""
     record = record_of(program, scalars)
     if donated in record.failed:
         return
@@ -150,7 +150,7 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
         record.meanwhile += 1
         return
     if any(op in _WITHOUT_VALUE for op, _, _ in program.instructions):
-        return  # it raises whenever it runs
+        return  # every run of it raises an error
     import_jax()
     _explain(record, program, scalars, donated, record.lifted())
 
@@ -170,13 +170,13 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
         record.pending.add(donated)
         background.submit(job)
     except BaseException:
-        record.pending.discard(donated)  # nobody is to wait for what never comes
+        record.pending.discard(donated)  # so that no thread waits for it
         raise
 
 
 def wait_if_sure(program: Program, donated: tuple[int, ...]) -> None:
-    """Wait for what is being compiled in the background if the Program has run often enough meanwhile; where it runs in
-    NumPy, the first time, and no longer than that takes: what the compile takes then is longer than expected."""
+    """Wait for a compile in the background if the Program has run often enough since it began. A Program with slow runs
+    in NumPy waits only after the run that began the compile, and at most for the time of such a run."""
     record = program.record
     if record is None or donated not in record.pending:
         return

@@ -1,4 +1,4 @@
-"""Collectives: the communication that XLA's partitioner has put into an executable, read off its text."""
+"""Collectives: list the communication that XLA's partitioner added to an executable, by parsing XLA's text of it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Collective(NamedTuple):
 
     Args:
         kind: "all-reduce", "all-gather", "reduce-scatter", "all-to-all" or "collective-permute".
-        bytes: the size of what it gives to each device.
-        devices: how many devices take part in it together.
+        bytes: the size of its result on each device.
+        devices: the number of devices in a group.
     """
 
     kind: str
@@ -26,16 +26,16 @@ class Collective(NamedTuple):
 
 
 def collectives(compiled: Any) -> list[Collective]:
-    """The collectives of a program that XLA has compiled, in the order of its text.
+    """Return the collectives of a compiled program, in the order of XLA's text.
 
-    What is within a loop counts once, and XLA may have put several of one kind together.
+    A collective in a loop counts once. XLA may have combined several of one kind.
 
     Args:
-        compiled: what `jax.jit(f).lower(...).compile()` returns.
+        compiled: the result of `jax.jit(f).lower(...).compile()`.
 
     Raises:
-        TypeError: if it is something else.
-        RuntimeError: if JAX does not give XLA's text of it.
+        TypeError: if `compiled` is something else.
+        RuntimeError: if JAX does not give XLA's text.
 
     Example:
         >>> import jax
@@ -65,7 +65,7 @@ _SHAPE = re.compile(r"\b(?P<dtype>pred|[a-z]+\d+\w*)\[(?P<sizes>[\d,]*)\]")
 
 def _bytes(shape: str, kind: str, starts: bool) -> int:
     sizes = [_bits(found["dtype"]) * _size(found["sizes"]) // 8 for found in _SHAPE.finditer(shape)]
-    if starts and kind in ("all-gather", "collective-permute"):  # which give what they are given, too
+    if starts and kind in ("all-gather", "collective-permute"):  # their results contain their operands, too
         sizes = sizes[len(sizes) // 2 :]
     return sum(sizes)
 
@@ -80,9 +80,9 @@ def _bits(dtype: str) -> int:
 
 
 def _devices(rest: str) -> int:
-    """How many devices are in a group, of what XLA writes behind a collective's operands; of a permutation, how many
-    send. Groups are listed (`{{0,1},{2,3}}`), counted (`[2,2]<=[4]`: two of two), or along axes of a mesh
-    (`mesh['a'=2,'b'=4] {'b'}`, or a part of one: `{'b':(1)2}`)."""
+    """Return the number of devices in a group, from XLA's text after a collective's operands. For a permutation, return
+    the number of senders. XLA lists groups (`{{0,1},{2,3}}`), counts them (`[2,2]<=[4]`: two groups of two), or names
+    axes of a mesh (`mesh['a'=2,'b'=4] {'b'}`, or a part of an axis: `{'b':(1)2}`)."""
     pairs = re.search(r"source_target_pairs=\{(.*?\})\}", rest)
     if pairs:
         return pairs[1].count("{")
@@ -98,12 +98,12 @@ def _devices(rest: str) -> int:
 
 
 def described(compiled: Any) -> str:
-    """The collectives of a program that XLA has compiled, in a few words."""
+    """Return a short description of the collectives of a compiled program."""
     return "collectives that are not known" if text_of(compiled) is None else summary(collectives(compiled))
 
 
 def summary(found: list[Collective]) -> str:
-    """These in a few words: how many of each kind and size of group, and their bytes."""
+    """Return a short description: the number and bytes of collectives for each kind and group size."""
     kinds: dict[tuple[str, int], list[int]] = {}
     for kind, size, devices in found:
         kinds.setdefault((kind, devices), []).append(size)

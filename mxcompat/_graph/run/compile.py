@@ -1,8 +1,8 @@
-"""Compile: a Program as an executable of XLA's.
+"""Compile: turn a Program into an XLA executable.
 
-The Program's replay is traced, lowered and compiled, in a hurry or for speed. An executable that was compiled in a
-hurry counts its runs, and is compiled again in the background once it has proved to return. What an earlier process has
-compiled is loaded from the disk instead.
+The Program's replay is traced, lowered and compiled, either quickly or for speed. A quickly compiled executable counts
+its runs; once it has run often, it is compiled again for speed in the background. An executable that an earlier process
+stored is loaded from the disk instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Executable", "on_disk"]
 
 
 def _is_heavy(program: Program) -> bool:
-    """Whether running a Program takes much longer than calling it."""
+    """Return True if a run of the Program takes much longer than the overhead of a call."""
     return (
         len(program.instructions) > policy.MANY_INSTRUCTIONS
         or program.is_nested
@@ -41,19 +41,20 @@ def _is_heavy(program: Program) -> bool:
 
 
 class Executable:
-    """A callable made of a Program.
+    """A compiled Program, which can be called.
 
     Args:
-        program: what to compile.
+        program: the Program to compile.
         scalars: the value of each scalar of the program.
-        lifted: the scalars that are arguments, and of each the first that is the same; the others are baked in.
-        donated: the positions, among the inputs that are not scalars, of buffers that it may write over.
-        hurry: whether to compile quickly now, and for speed later; else for speed at once.
-        reproducible: whether it has to give the same bits in each run and each process.
+        lifted: maps each scalar that is an argument to the first scalar that shares the argument. The others are
+            constants.
+        donated: the positions of donated buffers, among the inputs that are not scalars.
+        hurry: compile quickly now and for speed later; if False, compile for speed at once.
+        reproducible: compile so that each run in each process gives the same bits.
 
-    `donated` is as given, `passing` and `needs` say how many bytes it allocates (`allocation.needs`). `started` is when
-    it was called, `seconds` how long its results took when they were waited for, the last time. `trims`: whether
-    its last run took over so much from NumPy that free memory is returned to the system after the next run.
+    `passing` and `needs` are the bytes that a run allocates (`allocation.needs`). `started` is the time of the last
+    call, and `seconds` how long its results took, if they were waited for. `trims`: the last run took over so much from
+    NumPy that the next one returns free memory to the system.
     """
 
     __slots__ = (
@@ -95,19 +96,20 @@ class Executable:
         self._take(compiled)
 
     def _take(self, compiled: jax.stages.Compiled) -> None:
-        """Have this run from now on."""
+        """Use this executable for later calls."""
         self.call = calling(self.program, compiled)
         self.passing, self.needs = allocation.needs(compiled)
         self._divided = has_divided_loops(compiled)
 
     @property
     def is_looked_for(self) -> bool:
-        """Whether to look for its results before going to sleep: not if that may take long, or takes a core from its
-        threads."""
+        """Return True if the caller should spin on the result before blocking: not if the run may take long, or if
+        spinning takes a core from XLA's threads."""
         return not self._divided and self.seconds < policy.SPIN_SECONDS
 
     def __call__(self, arrays: Sequence[Any], scalars: tuple, counts: bool = True) -> list[Any]:
-        """Run. `arrays` are the inputs that are not scalars, in order. What `counts` may lead to a faster version."""
+        """Run the executable on `arrays`, the inputs that are not scalars, in order. Runs with `counts` count towards a
+        compile for speed."""
         require_threads()
         if counts and (self._runs < self._patience or self._improving):
             self._promote()
@@ -125,7 +127,8 @@ class Executable:
         return results
 
     def fits(self, scalars: tuple) -> bool:
-        """Whether these are the values that were baked in, and what was the same number is."""
+        """Return True if the executable can run with these values: constants are equal, and scalars that share an
+        argument are the same number."""
         return self.baked == scalars or all(
             scalars[self.lifted[k]] is new if k in self.lifted else old == new
             for k, (old, new) in enumerate(zip(self.baked, scalars, strict=True))
@@ -147,13 +150,13 @@ class Executable:
         return compiled
 
     def _weigh(self, serialized: int) -> None:
-        """Note how long its serialized form is, if that is known."""
+        """Estimate the memory of the executable from its serialized size, unless that is 0 (unknown)."""
         if serialized:
             self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.BYTES_PER_SERIALIZED * serialized
             budget.make_room()
 
     def forget(self) -> None:
-        """Let nothing find it any more. Who is about to call it still can."""
+        """Remove the executable from the Program's record. Existing references can still call it."""
         compiled = self.program.record.compiled
         for donated in [donated for donated, found in list(compiled.items()) if found is self]:
             compiled.pop(donated, None)
@@ -162,29 +165,29 @@ class Executable:
         self._lowered = None
 
     def _trace(self) -> Any:
-        # not with keep_unused=True, of which JAX 0.12 never forgets the executable
+        # without keep_unused=True, with which JAX 0.12 never frees the executable
         replay, specs = function(self.program, self.baked, self.lifted)
         return jax.jit(replay, donate_argnums=self.donated, out_shardings=out_shardings(self.program)).trace(*specs)
 
     def _promote(self) -> None:
-        """Count a run; if it is worth it, compile for speed in the background."""
+        """Count a run. When the count reaches the limit, compile for speed in the background."""
         self._runs += 1
         if self._runs == self._patience:
             self._improving = True
             background.submit(self._optimize)
 
     def wait_if_sure(self) -> None:
-        """Wait for the faster version once this has run often enough while that was being compiled."""
+        """Wait for the compile for speed if the executable has run often enough since it began."""
         if self._improving and self._runs >= self._patience + policy.ENOUGH and _is_heavy(self.program):
             background.wait(lambda: not self._improving)
 
     def _optimize(self) -> None:
         place = self._place
-        if self._lowered is None:  # traced again, so with this thread's settings of JAX
+        if self._lowered is None:  # it is traced again, with this thread's settings of JAX
             place = disk.Place(self.program, self.baked, self.lifted, self.donated)
         start = perf_counter()
         try:
-            compiled = place.load(FAST)  # another process may have been quicker
+            compiled = place.load(FAST)  # another process may have stored it
             if compiled is None:
                 with span("compile", self.program), jax.enable_x64(True):
                     lowered = self._lowered or lower(self._trace(), self._trace)
@@ -201,7 +204,7 @@ class Executable:
 
 
 def _worth(lowered: Lowered, seconds: float) -> float:
-    """The seconds that an executable saves a later process: none, if it is slow because a pass failed here."""
+    """Return the seconds that a stored executable saves a later process: 0 if it is slow because a pass failed."""
     return 0.0 if lowered.is_plain else seconds
 
 
@@ -209,8 +212,8 @@ _with_lowered: deque[Executable] = deque()
 
 
 def _keep_lowered(executable: Executable, lowered: Any) -> None:
-    """Keep what an executable was lowered from, so that it need not be traced again to be compiled for speed. That may
-    never come, so only the latest have it, and none of the light ones, which are many."""
+    """Keep the lowered form of an executable, so that the compile for speed need not trace it again. Only the most
+    recent heavy executables keep it, because many are never compiled again."""
     executable._lowered = lowered
     _with_lowered.append(executable)
     while len(_with_lowered) > policy.MOST_LOWERED:
@@ -220,7 +223,7 @@ def _keep_lowered(executable: Executable, lowered: Any) -> None:
 def on_disk(
     program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...], reproducible: bool
 ) -> bool:
-    """Whether an executable that is made of these would be loaded from the disk."""
+    """Return True if this executable would be loaded from the disk."""
     options = (REPRODUCIBLE,) if reproducible else (FAST, QUICK)
     return any(p.holds(o) for p in disk.places(program, scalars, lifted, donated) for o in options)
 
@@ -228,8 +231,8 @@ def on_disk(
 def _stored(
     program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...], options: dict[str, Any]
 ) -> tuple[disk.Place, dict[str, Any], jax.stages.Compiled | None]:
-    """The executable that is on the disk, its options and its place: rather one for speed, and one with these scalars
-    lifted. If there is none, these options, and where to put it."""
+    """Return the place, the options and the executable found on the disk. One compiled for speed is preferred, then one
+    with exactly these scalars lifted. If there is none, return the place for a new one, `options`, and None."""
     found = list(disk.places(program, scalars, lifted, donated))
     for wanted in (FAST, QUICK) if options is QUICK else (options,):
         for place in found:

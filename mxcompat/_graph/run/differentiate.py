@@ -1,7 +1,7 @@
-"""Differentiate a Program in NumPy: reverse and forward mode, by a sweep over its instructions, without tracing.
+"""Differentiate a Program in NumPy, in reverse or forward mode, by a sweep over its instructions without tracing.
 
-The instructions are run first (`interpret`); then the rules of each op (`PULLBACK`, `PUSHFORWARD`) carry the cotangents
-back, or the tangents forward.
+The instructions run first (`interpret`). Then the rules of each op (`PULLBACK`, `PUSHFORWARD`) carry cotangents back or
+tangents forward.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ __all__ = [
 ]  # fmt: skip
 
 NATURAL: Mapping[int, Dtype] = MappingProxyType({})
-"""The dtypes of tangents that have those of their values."""
+"""No exceptions: each tangent has the dtype of its value."""
 
 
 def pull_back(
     program: Program, primals: int | tuple[int, ...], inputs: Sequence[Any], cotangents: Sequence[Any],
     fallback: Fallback = no_fallback,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
-    """The outputs of a Program, and the cotangents of some of its inputs.
+    """Return the outputs of a Program, and the cotangents of some of its inputs.
 
     Args:
-        primals: which inputs, all of them inexact, are differentiated with respect to: so many of the first, or those
-            listed.
-        cotangents: those of the first outputs, of their shapes and dtypes; None for one that is zero.
+        primals: the inputs to differentiate with respect to: the number of first inputs, or their positions. All are
+            inexact.
+        cotangents: the cotangents of the first outputs, with the outputs' shapes and dtypes; None means zero.
 
     Raises:
-        NoRule: if an op on the way has no pullback.
+        NoRule: if an op that the cotangents reach has no pullback.
     """
     env = environment(program, inputs)
     if counts(program):
@@ -55,13 +55,13 @@ def carry_back(
     program: Program, primals: int | tuple[int, ...], env: list[Any], cotangents: Sequence[Any],
     rules: Rules = PULLBACK,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
-    """What `pull_back` gives, once the instructions have been run: from their results in `env`, by these rules. Each is
-    dropped from there once it has been read for the last time. Where there are large arrays NumPy's rules see of them
-    only what they say they read, as nothing else need be there."""
+    """Return the result of `pull_back` from an environment in which the instructions have run. Each value is dropped
+    from `env` after its last use. In a Program with large arrays, NumPy's rules receive only the values that they
+    declare as residuals, because the others may be freed."""
     active = active_slots(program, primals)
     outs = [env[s] for s in program.out_slots]
     known: dict[int, Any] = {}
-    several: dict[int, list[Any]] = {}  # of ops with several results: the cotangents of these
+    several: dict[int, list[Any]] = {}  # the cotangents of the results of ops with several results
     counted = counts(program)
     thinned = counted and rules is PULLBACK
 
@@ -110,11 +110,11 @@ def push_forward(
     program: Program, primals: int | tuple[int, ...], inputs: Sequence[Any], tangents: Sequence[Any],
     fallback: Fallback = no_fallback,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
-    """The outputs of a Program and their tangents, of those of some of its inputs (see `pull_back`). A tangent that is
-    zero is None.
+    """Return the outputs of a Program and their tangents, from the tangents of the inputs `primals` (see `pull_back`).
+    None means a zero tangent.
 
     Raises:
-        NoRule: if an op on the way has no pushforward.
+        NoRule: if an op that the tangents reach has no pushforward.
     """
     env = environment(program, inputs)
     run_instructions(program, env, fallback)
@@ -125,8 +125,8 @@ def carry_forward(
     program: Program, primals: int | tuple[int, ...], env: Sequence[Any], tangents: Sequence[Any],
     rules: Rules = PUSHFORWARD, dtypes: Mapping[int, Dtype] = NATURAL,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
-    """What `push_forward` gives, once the instructions have been run: from their results, by these rules. `dtypes` are
-    those of tangents, by slots, where they are not those of the values."""
+    """Return the result of `push_forward` from an environment in which the instructions have run. `dtypes` maps slots
+    to the dtypes of tangents that differ from the dtypes of their values."""
     active, counted = active_slots(program, primals), counts(program)
     if counted:
         buffers.made(env[: len(program.instructions)])
@@ -152,7 +152,7 @@ def carry_forward(
 
 
 def _spread_all(tangents: Sequence[Any], avals: tuple[Any, ...]) -> list[Any]:
-    """Those of several results, one of which may be several, as a node is among those that a function looks at."""
+    """Apply `spread` to the tangents of a tuple of results. A result may itself be a tuple."""
     each = [_spread_all if isinstance(a, tuple) else spread for a in avals]
     return [None if t is None else of(t, a) for of, t, a in zip(each, tangents, avals, strict=True)]
 
@@ -164,11 +164,11 @@ def _cast(g: Any, dtype: Dtype) -> Any:
 
 
 def fit(g: Any, aval: Aval) -> Any:
-    """A cotangent as one of this shape and dtype: what was broadcast is summed."""
+    """Convert a cotangent to this shape and dtype. Broadcast axes are summed."""
     shape = aval.shape
     if g.shape != shape:
         if g.dtype.itemsize == 2:
-            g = g.astype(np.float32)  # sums of halves are rounded once
+            g = g.astype(np.float32)  # so that a sum in half precision is rounded once
         g = in_order(g)
         if g.ndim > len(shape):
             g = g.sum(axis=tuple(range(g.ndim - len(shape))))
@@ -181,12 +181,12 @@ def fit(g: Any, aval: Aval) -> Any:
 
 
 def spread(t: Any, aval: Aval, dtype: Dtype | None = None) -> Any:
-    """A tangent, or what a user gives for one, as one of this shape and dtype, or of another dtype."""
+    """Convert a tangent, also one from a user's function, to this shape and to `dtype` (by default the aval's)."""
     return _cast(t if t.shape == aval.shape else np.broadcast_to(t, aval.shape), dtype or aval.dtype)
 
 
 def can_pull_back(program: Program, primals: int | tuple[int, ...], outputs: int | None = None) -> bool:
-    """Whether `pull_back` finds all rules that it needs, for cotangents of the first outputs (None: of all)."""
+    """Return True if all rules exist that `pull_back` needs for cotangents of the first `outputs` (None: all)."""
     key = ("can pull back", primals, outputs)
     if key not in program.facts:
         reached = {*program.out_slots[:outputs]} & active_slots(program, primals)
@@ -195,7 +195,7 @@ def can_pull_back(program: Program, primals: int | tuple[int, ...], outputs: int
 
 
 def can_push_forward(program: Program, primals: int | tuple[int, ...]) -> bool:
-    """Whether `push_forward` finds all rules that it needs."""
+    """Return True if all rules exist that `push_forward` needs."""
     key = ("can push forward", primals)
     if key not in program.facts:
         reached = {*active_slots(program, primals)}
@@ -204,7 +204,7 @@ def can_push_forward(program: Program, primals: int | tuple[int, ...]) -> bool:
 
 
 def _has_rules(kind: Rules, program: Program, primals: int | tuple[int, ...], reached: set[int]) -> bool:
-    """Whether what is reached, and what has a derivative on the way there, has rules of this kind."""
+    """Return True if the reached instructions, and the active ones that they depend on, have rules of this kind."""
     active = active_slots(program, primals)
     for slot in range(len(program.instructions) - 1, -1, -1):
         if slot in reached:

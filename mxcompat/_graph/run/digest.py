@@ -1,8 +1,8 @@
-"""Digest: a name for an executable that is the same in every process where the executable would be the same.
+"""Digest: a name for an executable, the same in all processes in which the executable would be the same.
 
-It is made from what the executable is made from: the Program's text, the numbers baked in, the options, this library's
-own source, and everything about the machine, the versions and the settings that XLA's code may depend on. A Program
-that holds anything but plain data and the library's own ops has no such name.
+It is a hash of the Program's text, the constants and the options. It also covers the source files of mxcompat, and the
+properties of the machine, the versions and the settings on which XLA's code may depend. A Program has no digest if a
+param is not plain data, or if an op comes from elsewhere.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ from .foreign import TARGET
 __all__ = ["NoDigest", "digest"]
 
 _OWN = ("mxcompat._graph.", "mxcompat._array.", "mxcompat._metal.", "mxcompat._ops.", "mxcompat._transforms.", "jax.")
-"""Where ops come from whose name says what they do. One made from a user's function comes from elsewhere."""
+"""Modules whose ops are identified by their names. Ops made from a user's function come from other modules."""
 
 _ENVIRONMENT = ("XLA_FLAGS", "TF_XLA_FLAGS", "LIBTPU_INIT_ARGS", "NVIDIA_TF32_OVERRIDE")
 
 _NO_MATTER = re.compile("cache|log|traceback|dump|pprint|distributed|transfer")
-"""The settings of JAX that have to do with everything but the code that it makes."""
+"""Matches the settings of JAX that do not affect the compiled code."""
 
 _CPU = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features", "CPU implementer", "CPU part")
-"""What of /proc/cpuinfo says which instructions there are, and which are fast."""
+"""Fields of /proc/cpuinfo that determine the instruction set and the speed of instructions."""
 
 
 class NoDigest(Exception):
-    """What was given is more than plain data."""
+    """A Program or a value has no digest, because it is not plain data."""
 
 
 def digest(program: Program, *rest: Any) -> bytes:
-    """32 bytes that stand for this Program, compiled in this way, by this process.
+    """Return the digest, 32 bytes, of this Program as compiled with `rest` by this process.
 
     Args:
         rest: plain data: the baked scalars, the options and so on.
 
     Raises:
-        NoDigest: if there is none.
+        NoDigest: if the Program or `rest` has no digest.
     """
     if jax.config.jax_default_device is not None or jax.process_count() > 1:  # type: ignore[attr-defined]
         raise NoDigest("it is not for the first device")
@@ -64,7 +64,8 @@ def digest(program: Program, *rest: Any) -> bytes:
 
 
 def _program_text(program: Program) -> str:
-    """The canonical text of a Program; of those that it holds, their digests. Raises NoDigest if there is none."""
+    """Return the canonical text of a Program, with the digests of its nested Programs. Raise NoDigest if it has
+    none."""
     if program.placement is not None:
         raise NoDigest("it is for several devices")
     lines = [" ".join(map(_text, program.in_avals)), _text(program.scalars)]
@@ -74,7 +75,7 @@ def _program_text(program: Program) -> str:
 
 
 def _program(program: Program) -> str:
-    """The digest of a Program's text, in hexadecimal; remembered."""
+    """Return the digest of a Program's text, in hexadecimal (cached)."""
     found = program.facts.get("digest")
     if found is None:
         try:
@@ -99,7 +100,7 @@ _PLAIN = {type(None), bool, int, float, complex, str, bytes, type(...)}
 
 
 def _text(value: Any) -> str:
-    """Plain data as text: other data, or the same of another type, has another text. -0.0 and nan have their own."""
+    """Return plain data as text that is unique for its value and type. -0.0 and nan have their own texts."""
     kind = type(value)
     if kind in _PLAIN:
         return f"{kind.__name__}:{value!r}"
@@ -128,7 +129,7 @@ def _class(kind: type) -> str:
 
 
 def _settings() -> str:
-    """What of JAX's settings may matter; some are different in each thread."""
+    """Return the settings of JAX that may affect the code. Some settings are per thread."""
     names = _setting_names()
     if names is None:
         raise NoDigest("the settings of JAX are not known")
@@ -143,10 +144,10 @@ def _setting_names() -> list[str] | None:
 
 @cache
 def _process() -> str:
-    """What is the same for all Programs of this process. Starts JAX's back-end."""
+    """Return the digest of everything that all Programs of this process share. Starts JAX's back-end."""
     from importlib.metadata import version  # here, since it takes long to import
 
-    from jax.extend.backend import get_backend  # here, since what it imports takes long to import
+    from jax.extend.backend import get_backend  # here, since its own imports take long
 
     backend = get_backend()
     versions = [f"{name} {version(name)}" for name in ("jax", "jaxlib", "numpy")]
@@ -160,12 +161,12 @@ def _process() -> str:
 
 
 def _processor() -> Iterable[str]:
-    """The processor, and how many cores of it this process may use: XLA divides the work among them."""
+    """Yield the number of cores that this process may use, among which XLA divides the work, and the processor."""
     yield str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
     try:
         first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
     except OSError:
-        yield f"{platform.processor()} of {platform.node()}"  # there it is not told; a machine is at least itself
+        yield f"{platform.processor()} of {platform.node()}"  # no details of the processor: identify the machine
         return
     for line in first.splitlines():
         if line.partition(":")[0].strip() in _CPU:
@@ -173,8 +174,8 @@ def _processor() -> Iterable[str]:
 
 
 def _sources() -> Iterable[str]:
-    """This library, as far as it can be told without reading all of it: where it is, and the age and size of each
-    file."""
+    """Yield the path of mxcompat, and the modification time and size of each file, which is faster than to read
+    them."""
     package = Path(__file__).parents[2]
     yield str(package)
     for path in sorted(package.rglob("*.py")):

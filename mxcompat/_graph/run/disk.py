@@ -1,8 +1,8 @@
-"""Disk: compiled executables, kept from one process to the next.
+"""Disk: compiled executables, stored for later processes.
 
-What is found in the folder is handed to `pickle`, and to XLA as machine code: whoever can write to it can do anything
-as its user. That is why the folder must be private, see `folder`. Checksums only guard against accidents: an entry that
-is damaged, or that is not what its name says, is ignored, said once, and replaced.
+Files from the folder go to `pickle`, and to XLA as machine code, so anybody who can write to the folder can run any
+code as its user. That is why the folder must be private, see `folder`. Checksums only guard against accidents: an entry
+that is damaged or misnamed is ignored with one warning, and replaced.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ _MAGIC = b"mxcompat executable 1\n"
 _HEADER = struct.Struct(f"<{len(_MAGIC)}sQ32s")
 
 _FOREIGN = TARGET.encode()
-"""In the bytes of an executable that calls C of ours."""
+"""Bytes that occur in an executable that calls C code of mxcompat."""
 
 
 class Place:
-    """Where an executable is kept, in this process and later ones, if it is there.
+    """The place on the disk of an executable, which may be stored there or not.
 
     Args:
-        program: what it was compiled from.
+        program: the Program that it is compiled from.
         scalars: the values of the program's scalars.
-        lifted: those that are arguments, and of each the first that is the same; the others are baked in.
-        donated: the positions of buffers that it may write over.
+        lifted: maps each scalar that is an argument to the first scalar that shares the argument. The others are
+            constants.
+        donated: the positions of donated buffers.
     """
 
     __slots__ = ("_code", "_key", "_note", "lifted", "loaded_bytes")
@@ -55,7 +56,7 @@ class Place:
         self._note = _key(program, donated, "lifted") if lifted else None
 
     def load(self, options: dict[str, Any]) -> jax.stages.Compiled | None:
-        """The executable, compiled with these options, if there is one. It is neither traced nor lowered."""
+        """Return the stored executable for these options, or None. Nothing is traced or lowered."""
         name = self._name(options)
         return _load(name, self._executable) if name is not None else None
 
@@ -68,7 +69,7 @@ class Place:
         return deserialized(payload)
 
     def holds(self, options: dict[str, Any]) -> bool:
-        """Whether `load` is likely to find something."""
+        """Return True if an executable for these options is stored. `load` may still find it damaged."""
         name = self._name(options)
         return name is not None and folder.holds(name)
 
@@ -76,11 +77,11 @@ class Place:
         self, options: dict[str, Any], compiled: jax.stages.Compiled, seconds: float, weigh: Callable[[int], None],
         instead_of: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        """Store an executable, in the background, if the `seconds` that it took to compile make that worth it.
+        """Store an executable in the background, if its compile took long enough (`seconds`).
 
         Args:
-            weigh: is told the length of its serialized form, stored or not, where that can be known.
-            instead_of: the options of the one that is not needed any more then.
+            weigh: called with the serialized size, stored or not, if it can be determined.
+            instead_of: the options of an executable that the new one replaces.
         """
         name, note = self._name(options), self._note
         if _given_by_jax():
@@ -111,8 +112,8 @@ class Place:
 
 
 def places(program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...]) -> Iterator[Place]:
-    """Where an executable may be that does: the one with these scalars lifted, and the last one that was stored, if it
-    has more of them lifted. When a number is found to vary depends on how fast things were."""
+    """Yield the places of suitable executables: with exactly these scalars lifted, and the one stored last, if it has
+    more of them lifted. An earlier process may have found more varying numbers, because that depends on timing."""
     yield Place(program, scalars, lifted, donated)
     note = _key(program, donated, "lifted") if len(lifted) < len(scalars) else None
     more = _load(note.hex(), _lifted) if note is not None else None
@@ -121,7 +122,8 @@ def places(program: Program, scalars: tuple, lifted: Mapping[int, int], donated:
 
 
 def _is_more(more: Mapping[int, int], lifted: Mapping[int, int], scalars: tuple) -> bool:
-    """Whether more of these scalars are lifted, and no two are one argument that differ, or have done so."""
+    """Return True if `more` lifts all of `lifted` and others, and no two scalars that share an argument there differ
+    now or have differed."""
     return (
         more.keys() > lifted.keys()
         and max(more) < len(scalars)
@@ -139,8 +141,8 @@ def _key(program: Program, *rest: Any) -> bytes | None:
 
 
 def _given_by_jax() -> bool:
-    """Whether an executable may come from JAX's own cache on the disk. Of such a one XLA serializes but a part, and
-    what is made of that fails when it is run."""
+    """Return True if an executable may come from JAX's own cache on the disk. XLA serializes such an executable
+    incompletely, and it fails when it is loaded and run."""
     config: Any = jax.config
     return bool(config.jax_enable_compilation_cache and config.jax_compilation_cache_dir)
 
@@ -150,7 +152,7 @@ def _packed(payload: bytes, name: str) -> bytes:
 
 
 def _load(name: str, make: Callable[[bytes], Any]) -> Any:
-    """What `make` makes of the payload of an entry; None if there is none, or it is damaged."""
+    """Return `make(payload)` for an entry. Return None if there is no entry, or if it is damaged."""
     data = folder.read(name)
     if data is None:
         return None
@@ -163,7 +165,7 @@ def _load(name: str, make: Callable[[bytes], Any]) -> Any:
 
 
 def _payload(data: bytes, name: str) -> bytes:
-    """What was once written under this name. Raises ValueError if that is not what there is."""
+    """Return the payload that was written under this name. Raise ValueError if the data is anything else."""
     if len(data) < _HEADER.size:
         raise ValueError("it is cut short")
     magic, length, checksum = _HEADER.unpack_from(data)
@@ -188,5 +190,5 @@ def _lifted(payload: bytes) -> dict[int, int]:
 
 @cache
 def _start_lapack() -> None:
-    """Have JAX look up LAPACK's functions, as it does when it lowers a call of one."""
+    """Let JAX register LAPACK's functions, which it does when it lowers a call of one."""
     jax.jit(jax.lax.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), np.float32))

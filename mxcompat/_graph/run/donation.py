@@ -1,4 +1,4 @@
-"""Donation: which buffers a program may write over, because nobody can reach them once it has run."""
+"""Donation: choose the input buffers that a program may overwrite, because they are unreachable after its run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["apart", "donated", "free", "large", "written"]
 
 
 def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
-    """The positions, among the inputs that are not scalars, of buffers that nobody can reach once this has run, and
+    """Return the positions, among the inputs that are not scalars, of buffers that are unreachable after the run and
     that fit an output."""
     candidates = _worth_donating(program)
     if not candidates:
@@ -30,8 +30,9 @@ def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
 
 
 def _fitting(subgraph: Subgraph, program: Program, wanted: Callable[[int, Node], bool]) -> tuple[int, ...]:
-    """The positions, among the inputs that are not scalars, of wanted leaves, no more of an aval than outputs have."""
-    if may_fail(program):  # and then they are needed again
+    """Return the positions, among the inputs that are not scalars, of wanted leaves: of each aval at most as many as
+    there are outputs."""
+    if may_fail(program):  # after a failure, the inputs are needed again
         return ()
     places = Counter(program.out_avals)
     found = []
@@ -47,22 +48,22 @@ def _fitting(subgraph: Subgraph, program: Program, wanted: Callable[[int, Node],
 
 
 def free(subgraph: Subgraph, program: Program) -> list[int]:
-    """The positions, among all inputs, of large ones that nobody can reach once this has run: NumPy may write over them
-    where nothing else holds their memory."""
+    """Return the positions, among all inputs, of large inputs that are unreachable after the run. NumPy may overwrite
+    them if nothing else refers to their memory."""
     candidates = large(program)
     return unreachable_leaves(subgraph, candidates) if candidates else []
 
 
 def written(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
-    """The positions of large buffers that an op writes over, and that fit an output, whoever can still reach them: what
-    the structure says of donation."""
+    """Return the positions of large buffers that an op overwrites and that fit an output, even if they are still
+    reachable. This depends on the structure alone."""
     over = _large_written(program)
     return _fitting(subgraph, program, lambda k, node: k in over) if over else ()
 
 
 def apart(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[list[Node]]:
-    """The segments, by their roots, of a subgraph that writes over something large if nothing fails: what may fail, and
-    then the rest; none if there is no such need."""
+    """Return the roots of two segments for a subgraph that overwrites a large buffer and may fail: the ops that may
+    fail, then the rest. Return [] for other subgraphs."""
     if not _large_written(program) or not may_fail(program):
         return []
     failing = [n for n in subgraph.order if fails(n.op, n.params)]  # type: ignore[arg-type]
@@ -70,8 +71,7 @@ def apart(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[l
 
 
 def large(program: Program) -> tuple[int, ...]:
-    """The positions, among all inputs, of those that are large enough to be written over; known from the first time
-    on."""
+    """Return the positions, among all inputs, of those that are large enough to be overwritten (cached)."""
     found = program.facts.get("large inputs")
     if found is None:
         sizes = enumerate(program.in_avals)

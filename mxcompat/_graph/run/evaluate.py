@@ -1,7 +1,7 @@
 """Evaluate: give pending nodes their values.
 
-The pending graph is linearized, `schedule` decides how to compute it, `execute` does. Where a plan means other
-evaluations, or a compile, those are done here, without the lock: other threads go on meanwhile.
+The pending graph is linearized, `schedule` chooses a plan, and `execute` carries it out. Plans that need a compile or
+further evaluations are carried out here, without the lock, so that other threads can continue.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from .waiting import until_ready
 __all__ = ["evaluate", "evaluated", "evaluated_on_host", "here", "lock", "pre_eval_hooks", "wait"]
 
 pre_eval_hooks: list[Callable[[], None]] = []
-"""What is called, once, before the next evaluation: for rewrites of pending nodes that had better see all of them."""
+"""Callbacks that run once, before the next evaluation: rewrites of pending nodes that should see all of them."""
 
 
 class _PerThread(threading.local):
-    """What holds for the evaluations of this thread.
+    """Settings for the evaluations of this thread.
 
     Args:
-        refused: why it may not evaluate, if it may not.
+        refused: the message of the error if this thread may not evaluate; otherwise None.
     """
 
     refused: str | None = None
@@ -49,21 +49,21 @@ class _PerThread(threading.local):
 here = _PerThread()
 
 lock = threading.RLock()
-"""Held while the graph is walked for an evaluation; who rewrites pending nodes that others may see holds it too."""
+"""Held while an evaluation walks the graph, and while pending nodes that other threads can see are rewritten."""
 
-if hasattr(os, "register_at_fork"):  # a fork waits for an evaluation under way: its child finds no half of one
+if hasattr(os, "register_at_fork"):  # a fork waits for a running evaluation, so a child never sees half of one
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 def evaluate(roots: Sequence[Node]) -> tuple[Sequence[Node], Executable | None]:
-    """Compute the roots. Returns when the work is under way, not when it is done.
+    """Compute the roots. Return when the work has been started, not when it is done.
 
     Returns:
-        What to `wait` for: the nodes, of which one stands for all that a single executable computes, since its results
-        are there together; and the executable that was run last, if any.
+        The arguments of `wait`: nodes, and the executable that was run last, if any. One node stands for all results of
+        an executable, because these are ready together.
 
     Raises:
-        RuntimeError: this thread may not evaluate.
+        RuntimeError: if this thread may not evaluate.
     """
     pending = unevaluated(roots)
     if not pending:
@@ -86,7 +86,7 @@ def evaluate(roots: Sequence[Node]) -> tuple[Sequence[Node], Executable | None]:
 
 
 def _compute(roots: Sequence[Node], temporary: bool | None) -> Executable | None:
-    """Compute the roots; `temporary` as for `schedule`. Returns the executable that was run last, if any."""
+    """Compute the roots (`temporary`: see `schedule`). Return the executable that was run last, if any."""
     executable = None
     while True:
         with lock:
@@ -100,7 +100,7 @@ def _compute(roots: Sequence[Node], temporary: bool | None) -> Executable | None
                     return executable
             subgraph = linearize(pending)
             if not subgraph.order:
-                continue  # what was asked for was an output of a node that has its values
+                continue  # the roots were outputs of a node that has its values
             plan = schedule(subgraph, pending, temporary)
             notify("plan", plan)
             if type(plan) is Call:
@@ -136,7 +136,7 @@ def _compiling(plan: Compile, pending: Sequence[Node]) -> Callable[[], None]:
 
 def _taking(plan: Step) -> Callable[[], None]:
     def take() -> None:
-        with steps.lock:  # the values of others may be needed for it to end, so the graph stays free
+        with steps.lock:  # not the graph's lock: the step may need values that another thread evaluates
             if plan.node.value is None:
                 values = steps.take(plan.node)
                 with lock:
@@ -149,7 +149,7 @@ def _finding(plan: Find) -> Callable[[], None]:
     def find() -> None:
         with lock:
             for node in plan.placeholders:
-                if node.op is PROMISE:  # another thread may have asked, too
+                if node.op is PROMISE:  # another thread may have resolved it
                     keep_promise(node)
 
     return find
@@ -160,7 +160,7 @@ def _waiting(plan: OpByOp) -> Callable[[], None] | None:
 
 
 def _in_segments(plan: Segments | Split) -> Callable[[], None]:
-    """What computes the segments of a plan one after the other."""
+    """Return a function that computes the segments of a plan in order."""
     if isinstance(plan, Split):
         return lambda: _split(plan)
     segments, temporary, compiles = plan
@@ -186,7 +186,7 @@ def _split(plan: Split) -> None:
 
 
 def evaluated(node: Node) -> Any:
-    """The value of a node, computed if need be: a JAX array."""
+    """Return the value of a node as a JAX array, and compute it if necessary."""
     if node.value is None:
         evaluate([node])
     if node.op is SCALAR:
@@ -196,7 +196,8 @@ def evaluated(node: Node) -> Any:
 
 
 def evaluated_on_host(node: Node) -> np.ndarray:
-    """The value of a node, computed if need be: a NumPy array, shared where it lies in this process's memory."""
+    """Return the value of a node as a NumPy array, and compute it if necessary. The array shares the value's memory if
+    that belongs to this process."""
     under_way = evaluate([node]) if node.value is None else None
     value = node.value
     if type(value) is np.ndarray:
@@ -209,11 +210,11 @@ def evaluated_on_host(node: Node) -> np.ndarray:
                 return np.asarray(numpy_value(node))
         return numpy_value(node)
     except Exception as error:
-        raise steps.explained(error)  # noqa: B904  it says itself what caused it
+        raise steps.explained(error)  # noqa: B904  it has its cause already
 
 
 def wait(nodes: Sequence[Node], executable: Executable | None) -> None:
-    """Block until what `evaluate` returned is there."""
+    """Block until the values are ready; the arguments are the result of `evaluate`."""
     values = [n.value for n in nodes if hasattr(n.value, "block_until_ready")]  # a NumPy array and a tracer have none
     if values:
         try:
@@ -222,4 +223,4 @@ def wait(nodes: Sequence[Node], executable: Executable | None) -> None:
                 if executable is not None:
                     executable.seconds = perf_counter() - executable.started
         except Exception as error:
-            raise steps.explained(error)  # noqa: B904  it says itself what caused it
+            raise steps.explained(error)  # noqa: B904  it has its cause already

@@ -1,5 +1,4 @@
-"""Events: what the engine tells of itself, to counters and to whoever observes (`ext.debug`) or takes the time (the
-profiler)."""
+"""Events: the engine reports its work to counters, to observers (`ext.debug`) and to timers (the profiler)."""
 
 from __future__ import annotations
 
@@ -14,11 +13,11 @@ __all__ = ["notify", "observers", "span", "stats", "timers"]
 
 
 class Stats:
-    """Counts of what the library did, for tests and for `ext.debug`.
+    """Counts of compiles and runs, for tests and for `ext.debug`.
 
-    compiles: programs compiled for the first time, with the numbers then baked in. loaded: those that were found on the
-    disk instead. optimised: programs compiled again for speed, in the background. executions: programs that XLA has
-    run. last_run: when the last of them began, in seconds. last_result: a weak reference to what it computes.
+    compiles: number of executables compiled when they were first needed. loaded: number loaded from the disk instead.
+    optimised: number compiled again for speed, in the background. executions: number of runs by XLA. last_run: start of
+    the last of them, in seconds. last_result: a weak reference to its result.
     """
 
     def __init__(self) -> None:
@@ -33,13 +32,13 @@ class Stats:
 stats = Stats()
 
 observers: list[Callable[[str, Any, str], None]] = []
-"""Called with what happened ("plan", "run", "compile", "load", "optimise", "partition"), to which Plan or Program, and
-why."""
+"""Callbacks: called with the event ("plan", "run", "compile", "load", "optimise", "partition"), its Plan or Program,
+and the reason."""
 
 
 class Timer(Protocol):
-    """Takes the time of kinds of work: "evaluate", and within it "host", "run" and "compile"; "wait" for values that
-    are on their way. Work of one kind may be part of another's. Both are called in the thread that does the work."""
+    """Measures the time of kinds of work: "evaluate", within it "host", "run" and "compile", and "wait" for values that
+    are not ready. Kinds may be nested. Both methods are called in the thread that does the work."""
 
     def begin(self, kind: str, subject: Any) -> None: ...
 
@@ -47,11 +46,11 @@ class Timer(Protocol):
 
 
 timers: list[Timer] = []
-"""Told when work of a kind begins and ends."""
+"""The timers that are called when work begins and ends."""
 
 
 def span(kind: str, subject: Any = None) -> AbstractContextManager[None]:
-    """A context for work of a kind; `subject` is the Program of a compile."""
+    """Make a context for work of a kind; `subject` is the Program of a compile."""
     return _timed(kind, subject) if timers else _NOTHING
 
 

@@ -33,13 +33,12 @@ from .waiting import until_ready
 __all__ = ["execute", "fail", "store"]
 
 _computing = thread_time if get_clock_info("thread_time").resolution < 1e-5 else perf_counter
-"""For how long this thread has computed. On a machine that others keep busy, what NumPy takes by the clock on the wall
-says that it was worth compiling, which takes as much longer there, and keeps the machine busier. Asking takes 0.7 us,
-0.05 for the clock on the wall."""
+"""Return the CPU seconds of this thread. On a busy machine, wall time would make a structure hot too early: its compile
+takes longer there, too, and adds to the load (a call takes 0.7 us; of `perf_counter`, 0.05 us)."""
 
 
 def execute(plan: Call | Inline | HostFirst | OpByOp, subgraph: Subgraph) -> None:
-    """Compute what the plan says, of this subgraph."""
+    """Carry out a plan on this subgraph."""
     carry_out = _EXECUTE[type(plan)]
     if not timers:
         carry_out(plan, subgraph)
@@ -51,7 +50,7 @@ def execute(plan: Call | Inline | HostFirst | OpByOp, subgraph: Subgraph) -> Non
 def _call(plan: Call, subgraph: Subgraph) -> None:
     program, executable, scalars = plan.program, plan.executable, plan.scalars
     order, leaves = subgraph.order, subgraph.leaves
-    alone = len(order) == 1 and not scalars and leaves == [*order[0].inputs]  # not, if one has become a leaf late
+    alone = len(order) == 1 and not scalars and leaves == [*order[0].inputs]  # not if an input became a leaf late
     if alone and program.placement is None and not donation.large(program):
         node = order[0]
         single.remember(node.op, node.params, [i.aval for i in node.inputs], executable)  # type: ignore[arg-type]
@@ -73,7 +72,7 @@ def _run_and_store(plan: Call, subgraph: Subgraph, outputs: Sequence[Node]) -> N
         record.xla_best = min(record.xla_best, perf_counter() - start)
     try:
         store(outputs, values)
-    except BaseException:  # of a signal's handler, say: if it wrote over its inputs, these values are all there is
+    except BaseException:  # for example from a signal handler: if inputs were overwritten, only these values are left
         store(outputs, values)
         raise
 
@@ -81,8 +80,7 @@ def _run_and_store(plan: Call, subgraph: Subgraph, outputs: Sequence[Node]) -> N
 def _run(
     executable: Executable, subgraph: Subgraph, scalars: tuple, counts: bool, copied: tuple[int, ...]
 ) -> list[Any]:
-    """Run an executable on the leaves; an error says which op it came from, and which line of the user's called
-    that."""
+    """Run an executable on the leaves. An error names the op that failed and the user's line that called it."""
     stats.executions += 1
     took_over = False
     try:
@@ -105,7 +103,8 @@ def _run(
 
 
 def _called(executable: Executable, arrays: list[Any], scalars: tuple, counts: bool) -> list[Any]:
-    """What an executable returns. Where that is much it is waited for: what fails on the way has no value then."""
+    """Call an executable. If it needs much memory, check that first and wait for the results, so that a failed run
+    stores no value."""
     if not executable.needs:
         return executable(arrays, scalars, counts)
     allocation.require(executable.needs)
@@ -113,12 +112,12 @@ def _called(executable: Executable, arrays: list[Any], scalars: tuple, counts: b
 
 
 _HELD_BY_NUMPY = {np.ndarray, tuple}
-"""The types of values that NumPy may have made: of several outputs, they are in a tuple."""
+"""The types of values that may come from NumPy; several outputs are in a tuple."""
 
 
 def fail(error: Exception, subgraph: Subgraph) -> NoReturn:
-    """Raise the error of an evaluation, with a note of the op that it came from, and of the line of the user's that
-    called that. Where memory ran out it is MLX's error, and the op is the one with the largest result."""
+    """Raise the error of an evaluation, with a note that names the op and the user's line that called it. If memory ran
+    out, raise MLX's error, and name the op with the largest result."""
     slot, memory = getattr(error, "mxcompat_slot", None), allocation.out_of_memory(error)
     if memory is not None and slot is None:
         slot = max(range(len(subgraph.order)), key=lambda k: allocation.largest([subgraph.structure.avals[k]]))
@@ -129,7 +128,7 @@ def fail(error: Exception, subgraph: Subgraph) -> NoReturn:
     try:
         raise memory or error
     finally:
-        del error, memory  # whose tracebacks hold this frame
+        del error, memory  # their tracebacks refer to this frame
 
 
 def _inline(plan: Inline, subgraph: Subgraph) -> None:
@@ -142,7 +141,7 @@ def _inline(plan: Inline, subgraph: Subgraph) -> None:
 def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
     if plan.compiles:
         cache.compile_soon(plan.program, plan.scalars, plan.donated)
-    record = cache.record_of(plan.program, plan.scalars)  # which notes what numbers have varied
+    record = cache.record_of(plan.program, plan.scalars)  # also notes which scalars vary
     start = perf_counter()
     if plan.on_host:
         _in_numpy(plan, subgraph, record)
@@ -185,7 +184,7 @@ def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
 
 
 def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]:
-    """The values of these slots, op by op."""
+    """Compute the values of these slots, with one executable per op."""
     kept = set(out_slots)
     code = subgraph.structure.code
     uses = list(code.uses)
@@ -214,7 +213,7 @@ def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]
 
 
 def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:
-    """The nodes that have values then are leaves of what is left."""
+    """Compute some nodes in NumPy. They are leaves of the rest of the graph then."""
     nodes = [subgraph.order[k] for k in plan.slots]
     first = linearize(nodes)
     try:
@@ -225,7 +224,7 @@ def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:
 
 
 def store(nodes: Sequence[Node], values: Iterable[Any]) -> None:
-    """Give nodes their values, and count the memory of these."""
+    """Give nodes their values, and count their memory."""
     waiting = _store(nodes, values, oldest_trace())
     if waiting:
         hand_out(waiting)

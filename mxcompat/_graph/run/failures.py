@@ -1,7 +1,7 @@
-"""Failures: what MLX refuses once it sees the values, a singular matrix, say. Compiled code cannot raise an error.
+"""Failures: errors that depend on values, for example a singular matrix. Compiled code cannot raise an error.
 
-The executable of a Program with ops that may fail, see `rules.FAILURE`, has one result more: the code of each of these,
-0 where nothing failed. It is looked at before anybody has the others.
+The executable of a Program with ops that may fail (`rules.FAILURE`) has one more result: a vector with the code of each
+such op, 0 for success. It is checked before the other results are returned.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ __all__ = ["OF_CALLED", "beside", "checked", "fails", "first", "may_fail", "mess
 
 
 def may_fail(program: Program) -> bool:
-    """Whether an executable of the Program has codes. With data on several devices it has none: each process would have
-    to wait for the others to read them."""
+    """Return True if an executable of the Program returns codes. With data on several devices it returns none, because
+    each process would have to wait for the others to read them."""
     return program.placement is None and bool(messages(program))
 
 
 def replay(program: Program, inputs: Sequence[Any]) -> list[Any]:
-    """The outputs of a Program on JAX values, and after them the codes, a vector of int32."""
+    """Return the outputs of a Program on JAX values, followed by the codes, a vector of int32."""
     outputs, codes = run(program, inputs)
     return [*outputs, jnp.stack([*map(first, codes)])]
 
 
 def checked(program: Program, call: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """The call of an executable, with the error of the first op that failed. Its codes are not among the results."""
+    """Wrap the call of an executable: raise the error of the first op that failed, and drop the codes from the
+    results."""
     if not may_fail(program):
         return call
     said = messages(program)
@@ -49,7 +50,7 @@ def checked(program: Program, call: Callable[..., list[Any]]) -> Callable[..., l
 
 
 def messages(program: Program) -> tuple[str, ...]:
-    """What to say of each op that may fail, those in nested programs included, before its code."""
+    """Return the error message, without its code, of each op that may fail, also in nested programs."""
     facts = program.code.facts
     if "failures" not in facts:
         facts["failures"] = tuple([m for op, params, _ in program.instructions for m in _of(op).messages(params)])
@@ -57,13 +58,13 @@ def messages(program: Program) -> tuple[str, ...]:
 
 
 def fails(op: Op, params: tuple) -> bool:
-    """Whether an instruction may fail, by itself or in a program that it runs."""
+    """Return True if an instruction may fail, itself or in a nested program."""
     return bool(_of(op).messages(params))
 
 
 def run(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The outputs of a Program on JAX values, and the codes in the order of the messages. Each of these is an array: an
-    op may have many matrices."""
+    """Return the outputs of a Program on JAX values, and the codes in the order of the messages. The codes of an op are
+    an array with one element for each matrix."""
     codes: list[Any] = []
 
     def step(op: Op, params: tuple, given: list[Any], avals: list[Any], out: Any) -> Any:
@@ -84,12 +85,12 @@ def _outputs_and_codes(params: tuple, inputs: Sequence[Any]) -> tuple[tuple, lis
 
 
 OF_CALLED = Failure(lambda params: messages(params[0]), _outputs_and_codes)
-"""The rule of an op that runs the Program which is its first param, once, on all its inputs."""
+"""The rule of an op that runs its first param, a Program, once on all its inputs."""
 
 
 def beside(op: Op) -> Failure:
-    """The rule of an op that does more with the Program which is its first param: that is run for its codes as well, on
-    the first inputs. XLA computes once what is the same."""
+    """Return the rule of an op that does more with its first param, a Program, than to run it. The Program also runs on
+    the first inputs, for its codes. XLA merges the common subexpressions."""
 
     def result_and_codes(params: tuple, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
         program = params[0]
@@ -106,6 +107,6 @@ def _of(op: Op) -> Failure:
 
 
 def first(codes: Any) -> Any:
-    """The first that is not 0, if there is one."""
+    """Return the first code that is not 0, or 0 if there is none."""
     codes = jnp.ravel(codes)
     return codes[jnp.argmax(codes != 0)] if codes.size else jnp.int32(0)

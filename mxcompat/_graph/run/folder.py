@@ -1,8 +1,8 @@
-"""Folder: the directory of the user's where compiled executables are kept, as files of bytes.
+"""Folder: the user's directory in which compiled executables are stored, as files of bytes.
 
-It is private: made with mode 0700, and one that belongs to somebody else, or that others may write to, is not touched.
-It is bounded: what was not used for the longest time is removed. And it may be read and written by several processes at
-once: a file gets its name when it is whole, and any may be gone a moment later.
+It is private: created with mode 0700, and not used if it belongs to another user or if others may write to it. Its size
+is bounded: the least recently used files are removed. Several processes may read and write it at once: a file gets its
+name when it is complete, and another process may remove any file at any time.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PART = ".part"
 _said: set[str] = set()
 
 _bytes: int | None = None
-"""How many bytes there are, as far as this process knows; None if it has not looked."""
+"""Estimated size of the directory in bytes; None if this process has not measured it."""
 
 
 class Usage(NamedTuple):
-    """What the directory holds: how many files, of how many bytes in all."""
+    """The number of files in the directory, and their total size in bytes."""
 
     entries: int
     bytes: int
@@ -44,9 +44,9 @@ class _Entry(NamedTuple):
 
 
 def directory() -> Path | None:
-    """Where executables are kept; None if they are not."""
+    """Return the directory for executables, or None if none are stored."""
     if os.environ.get("MXCOMPAT_CACHE") == "0" or not hasattr(os, "getuid"):
-        return None  # whose a directory is, and who may write to it, is asked in POSIX's way
+        return None  # without POSIX, owner and permissions cannot be checked
     own = os.environ.get("MXCOMPAT_CACHE_DIR")
     if own:
         return Path(own).absolute()
@@ -57,7 +57,7 @@ def directory() -> Path | None:
 
 
 def read(name: str) -> bytes | None:
-    """The file with this name, which counts as used now; None if there is none."""
+    """Return the content of a file and mark it as used now, or return None if there is no file with this name."""
     with _opened() as place:
         if place is None:
             return None
@@ -65,16 +65,16 @@ def read(name: str) -> bytes | None:
             with open(os.open(name + _SUFFIX, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=place), "rb") as file:
                 data = file.read()
         except OSError:
-            return None  # not there, or not for us
+            return None  # missing, or not readable
         try:
             os.utime(name + _SUFFIX, dir_fd=place)
         except OSError:
-            return data  # removed a moment ago, or read-only, and then nothing is ever removed
+            return data  # just removed, or in a read-only directory, in which nothing is ever removed
         return data
 
 
 def holds(name: str) -> bool:
-    """Whether there is a file with this name."""
+    """Return True if there is a file with this name."""
     with _opened() as place:
         if place is None:
             return False
@@ -86,7 +86,7 @@ def holds(name: str) -> bool:
 
 
 def write(name: str, data: bytes) -> None:
-    """Write a file, or replace it. If that is not possible it is said, once."""
+    """Write or replace a file. If that fails, warn once."""
     global _bytes
     with _opened(make=True) as place:
         if place is None:
@@ -110,14 +110,14 @@ def remove(name: str) -> None:
 
 
 def usage() -> Usage:
-    """How full the directory is."""
+    """Return the number and the total size of the files."""
     with _opened() as place:
         sizes = [e.bytes for e in _entries(place)] if place is not None else []
     return Usage(len(sizes), sum(sizes))
 
 
 def clear() -> Usage:
-    """Remove all that was written here, and nothing else. Returns what there was."""
+    """Remove all files that mxcompat wrote to the directory, and no others. Return their number and size."""
     global _bytes
     _bytes = None
     with _opened() as place:
@@ -127,7 +127,7 @@ def clear() -> Usage:
 
 
 def say(kind: str, text: str) -> None:
-    """Warn, once in a process."""
+    """Warn with this text, once per kind and process."""
     if kind not in _said:
         _said.add(kind)
         warnings.warn(f"mxcompat: {text}", RuntimeWarning, stacklevel=3)
@@ -135,8 +135,8 @@ def say(kind: str, text: str) -> None:
 
 @contextmanager
 def _opened(make: bool = False) -> Iterator[int | None]:
-    """A descriptor of the directory; None if there is none that can be trusted. What is done by way of it happens in
-    the very directory that was looked at, whatever its path leads to by then."""
+    """Open the directory, and yield its descriptor, or None if there is no directory that can be trusted. All work goes
+    through the descriptor, so it happens in the directory that was checked, even if the path changes."""
     path = directory()
     place = _open(path, make) if path is not None else None
     try:
@@ -181,7 +181,7 @@ def _write(place: int, name: str, data: bytes) -> None:
 
 
 def _entries(place: int) -> Iterator[_Entry]:
-    """The files that were written here, parts of such included."""
+    """Yield the files that mxcompat wrote to the directory, also incomplete ones."""
     with os.scandir(place) as found:
         for item in found:
             if item.name.endswith((_SUFFIX, _PART)):
@@ -194,7 +194,7 @@ def _entries(place: int) -> Iterator[_Entry]:
 
 
 def _make_room(place: int) -> int:
-    """Remove what was not used for the longest time until the rest is small enough. Returns its bytes."""
+    """Remove the least recently used files until the rest is small enough. Return the size of the rest in bytes."""
     entries = sorted(_entries(place))
     total = sum(e.bytes for e in entries)
     goal = total if total <= policy.STORED_BYTES else policy.STORED_BYTES * policy.STORED_SHARE
@@ -210,5 +210,5 @@ def _remove(place: int, name: str) -> bool:
     try:
         os.unlink(name, dir_fd=place)
     except OSError:
-        return False  # another process was quicker, or the directory is read-only
+        return False  # another process removed it, or the directory is read-only
     return True

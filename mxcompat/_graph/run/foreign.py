@@ -1,5 +1,5 @@
-"""Foreign functions: what of `_native` XLA's programs call, by a name that is registered with XLA before one that calls
-it is lowered, or loaded from the disk."""
+"""Foreign functions: register C functions of `_native` with XLA, so that XLA's programs can call them by name. This
+must come before such a program is lowered or loaded from the disk."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mxcompat._native import native
 __all__ = ["TARGET", "register"]
 
 TARGET = "mxcompat_multiply_stored_1"
-"""The name, with the version of what the function is told."""
+"""The registered name, with the version of the function's interface."""
 
 
 @cache
 def register() -> bool:
-    """Whether XLA can call C: not without a compiler at installation, or by a version of its interface that is not the
-    one of `_native/ffi.h`."""
+    """Register the function. Return False if XLA cannot call it: if the C code was not built, or if XLA's interface has
+    another version than `_native/ffi.h`."""
     if native is None:
         return False
     try:
         jax.ffi.register_ffi_target(TARGET, native.multiply_for_xla, platform="cpu", api_version=1)
-    except RuntimeError:  # what jaxlib raises of another version
+    except RuntimeError:  # jaxlib's error for another version of the interface
         return False
     return True

@@ -1,7 +1,7 @@
-"""Forked processes: a child has none of the threads that XLA, or the compiler in the background, had in its parent.
+"""Forked processes: a child process has none of its parent's threads, neither XLA's nor the background thread.
 
-To ask one of them for something would be to wait for ever. So a child of a process in which XLA runs computes in NumPy,
-and where only XLA would do it raises. A child of one in which XLA does not run yet starts afresh.
+A call of XLA would wait for these threads forever. So a process that was forked after XLA had started computes in
+NumPy, and raises an error where only XLA would do. A process that was forked before can start XLA itself.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from collections.abc import Callable
 __all__ = ["in_child", "is_cut_off", "require_threads"]
 
 in_child: list[Callable[[], None]] = []
-"""Called in a child once it has been forked: to let go of what a thread held that is no more."""
+"""Callbacks for a forked child: they reset state that belonged to threads of the parent."""
 
 _used = _cut_off = False
 
 
 def require_threads() -> None:
-    """Called before XLA is. Raises RuntimeError in a process that has lost XLA's threads."""
+    """Raise RuntimeError in a process without XLA's threads. Must be called before XLA is called."""
     global _used
     if _cut_off:
         raise RuntimeError(
-            "[fork] This process was forked from one in which XLA runs, whose threads it has not got. Start processes "
-            "by the methods 'spawn' or 'forkserver' of multiprocessing, or fork before anything is computed."
+            "[fork] This process was forked from one in which XLA runs, and does not have XLA's threads. Start "
+            "processes by the methods 'spawn' or 'forkserver' of multiprocessing, or fork before anything is computed."
         )
     _used = True
 
 
 def is_cut_off() -> bool:
-    """Whether this process has lost XLA's threads."""
+    """Return True if this process was forked from one in which XLA had started."""
     return _cut_off
 
 

@@ -1,8 +1,8 @@
-"""The heap: what arrays on the CPU leave behind stays in the process, for those that come next.
+"""The heap: keep the memory of freed arrays in the process, for new arrays.
 
-glibc gives what is free at the heap's end back to the system at once, and each page that is asked for again costs a
-fault: a step that makes six arrays and forgets them took two to four times as long (`policy.KEPT_BYTES`). MLX keeps
-freed memory for the same reason. Where the program's environment says how glibc is to do it, that holds.
+By default, glibc returns free memory at the end of the heap to the system at once, and allocating it again costs page
+faults. MLX keeps freed memory for the same reason. Settings of glibc in the environment take precedence (a step that
+makes and frees six arrays: two to four times as long without this, see `policy.KEPT_BYTES`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD
 
 
 def keep(nbytes: int) -> None:
-    """Let so many bytes that are free stay in the process, and no fewer than one array may have. Both of glibc's
-    numbers are set, as it no longer adjusts either once one of them is."""
+    """Keep up to `nbytes` free bytes in the process, but at least the size of the largest kept array. Both thresholds
+    of glibc must be set, because setting one stops the automatic adjustment of both."""
     set_option = _of_c("mallopt")
     if set_option is not None and not _is_set():
         set_option(_MMAP_THRESHOLD, policy.LARGEST_KEPT)
@@ -32,20 +32,20 @@ def keep(nbytes: int) -> None:
 
 
 def give_back() -> None:
-    """Give what is free back to the system."""
+    """Return free memory to the system."""
     trim = _of_c("malloc_trim")
     if trim is not None:
         trim(0)
 
 
 def _is_set() -> bool:
-    """Whether the environment says how the heap is to be kept."""
+    """Return True if the environment has settings for glibc's heap."""
     return "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", "") or any(name in os.environ for name in _SETTINGS)
 
 
 @cache
 def _of_c(name: str) -> Callable[..., Any] | None:
-    """A function of the C library; None where it has none of the name, as others than glibc."""
+    """Return a function of the C library, or None if it has none of this name, as in libraries other than glibc."""
     try:
         return getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):

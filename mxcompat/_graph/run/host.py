@@ -1,7 +1,7 @@
-"""Host: what runs in NumPy, op by op.
+"""Host: run a subgraph in NumPy, op by op.
 
-Whether a subgraph can, and what that is likely to take; and the values of nodes on their way in and out. An op
-without a host rule runs as an executable of its own.
+This module also decides whether NumPy can run a subgraph, and estimates the time. It converts the values of nodes on
+the way in and out. An op without a host rule runs as an executable of its own.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["estimated_seconds", "has_products", "has_rules", "is_quick", "keep",
 
 
 def on_host(leaves: Sequence[Node]) -> bool:
-    """Whether NumPy may run what reads these: all the values are in this process's memory. JAX's back-end is started
-    only if that depends on it: what NumPy does alone need not wait for that."""
+    """Return True if NumPy can read these leaves, because their values are in this process's memory. JAX's back-end is
+    started only if the answer depends on it."""
     if not policy.HOST:
         return False
     for n in leaves:
@@ -41,8 +41,8 @@ def on_host(leaves: Sequence[Node]) -> bool:
 
 
 def has_rules(program: Program) -> bool:
-    """Whether NumPy can run nearly all of the instructions: few of the others are compiled on their own, none of those
-    that run a Program. Known from the first time on."""
+    """Return True if NumPy has rules for nearly all instructions, and for all that hold a Program (cached). The few
+    others are compiled on their own."""
     facts = program.code.facts
     if "has rules" not in facts:
         facts["has rules"] = _has_rules(program.code)
@@ -64,8 +64,8 @@ def _has_rules(code: Code) -> bool:
 
 
 def has_products(program: Program) -> bool:
-    """Whether one of the instructions, or of the programs that they run, may be a product of matrices that is worth
-    more than one thread to BLAS: whether it has a price."""
+    """Return True if the Program, or a nested one, may have a matrix product for which BLAS would use several threads:
+    an op with a cost rule."""
     return _has_products(program.code) and estimated_seconds(program) > policy.THREADED_SECONDS
 
 
@@ -79,7 +79,7 @@ def _has_products(code: Code) -> bool:
 
 
 def _by_price(code: Code) -> tuple[list[int], list[int]]:
-    """The slots of the instructions that have a price, and of those that cost what all do."""
+    """Return the slots of the instructions with a cost rule, and of those with the default cost."""
     if "by price" not in code.facts:
         slots: tuple[list[int], list[int]] = ([], [])
         for k, (op, _, _) in enumerate(code.instructions):
@@ -89,14 +89,14 @@ def _by_price(code: Code) -> tuple[list[int], list[int]]:
 
 
 def estimated_seconds(program: Program) -> float:
-    """What NumPy is likely to take for the instructions; known from the first time on."""
+    """Return the estimated seconds of a run in NumPy (cached)."""
     if "seconds" not in program.facts:
         program.facts["seconds"] = _estimate(program)
     return program.facts["seconds"]
 
 
 def is_quick(program: Program) -> bool:
-    """Whether most of what NumPy writes for the instructions comes from ops that XLA is no faster at."""
+    """Return True if ops in which XLA is no faster write most of the bytes (cached)."""
     if "quick" not in program.facts:
         written = [nbytes(a) for a in program.avals]
         quick = [n for n, (op, _, _) in zip(written, program.instructions, strict=True) if op in QUICK]
@@ -118,13 +118,13 @@ def _estimate(program: Program) -> float:
 def run(
     program: Program, leaves: Sequence[Node], env: list[Any], products: bool = False, free: Sequence[int] | None = None
 ) -> list[Any]:
-    """The outputs of a Program whose inputs are the values of these leaves.
+    """Run a Program on the values of these leaves, and return its outputs.
 
     Args:
-        env: an empty list, which becomes the environment: whoever calls has it if something fails.
-        products: whether there are products of matrices on the way.
-        free: the positions of leaves whose values may be written over, as what only the ops read then may; None, that
-            nothing is, nor dropped before the end.
+        env: an empty list, which becomes the environment, so that the caller has the values after a failure.
+        products: True if there are large matrix products; BLAS then uses one thread.
+        free: the positions of leaves whose values may be overwritten; temporaries may be, too. With None, nothing is
+            overwritten, or dropped before the end.
     """
     if products:
         with one_thread():
@@ -136,19 +136,19 @@ def run(
 
 
 def keep(subgraph: Subgraph, env: Sequence[Any]) -> None:
-    """Make what there is, after a run that failed, the values of its nodes: what they were made of may have been
-    written over."""
+    """After a failed run, store the results so far in their nodes, because their operands may have been overwritten."""
     kept: list[Node] = []
     _keep(subgraph.order, env, kept)
     for node in kept:
         try:
             node.value = settled(node.value, node.aval)
-        except MemoryError:  # then it stays as it is, in more memory than it needs
+        except MemoryError:  # the values then stay views, which keep more memory
             return
 
 
 def _keep(nodes: Sequence[Node], env: Sequence[Any], kept: list[Node]) -> None:
-    """Give these nodes their values, those within a call that was under way too: the node of that becomes them."""
+    """Give these nodes their values. If the run failed within the call of a Program, expand the node of the call into
+    the Program's nodes, and give these their values, too."""
     for node, value in zip(nodes, env, strict=False):
         if node.value is not None or value is None:
             continue
@@ -167,7 +167,7 @@ def _keep(nodes: Sequence[Node], env: Sequence[Any], kept: list[Node]) -> None:
 
 
 def _fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
-    """Run one op as an executable of its own, on the host's values."""
+    """Run one op as an executable of its own, on NumPy arrays."""
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in inputs]  # type: ignore[arg-type]
     executable = single.executable(op, params, avals)
     (value,) = executable([to_jax(x) for x in inputs], ())
@@ -175,7 +175,7 @@ def _fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
 
 
 def small_slots(subgraph: Subgraph) -> list[int]:
-    """The slots that NumPy can make from small data that is there."""
+    """Return the slots with small results that NumPy can compute from small leaves."""
     structure, _, _, leaves = subgraph
     small = {~k for k, n in enumerate(leaves) if isinstance(n.aval, Aval) and n.aval.nbytes <= policy.SMALL_BYTES}
     found = []

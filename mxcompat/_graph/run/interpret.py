@@ -1,7 +1,7 @@
-"""Interpret a Program in NumPy, op by op. Its derivatives are `differentiate`'s.
+"""Interpret a Program in NumPy, op by op. `differentiate` computes its derivatives.
 
-What is seen for the first time costs XLA, and JAX's tracing before it, a thousand times what it costs NumPy. Here rules
-are looked up (`ir.rules`) and called, nothing else: no tracing, no compiler. What has no rule is left to a fallback.
+For a new structure, tracing in JAX and compiling in XLA cost a thousand times as much as one run in NumPy. This module
+only looks rules up (`ir.rules`) and calls them. An op without a rule goes to a fallback.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = [
 
 
 Fallback = Callable[[Op, Any, tuple, Sequence[Any]], Any]
-"""`fallback(op, out, params, inputs)` runs one op in another way."""
+"""`fallback(op, out, params, inputs)` runs an op that has no rule."""
 
 
 class NoRule(Exception):
-    """An op has no rule for these inputs, and there is no other way to run it."""
+    """An op has no rule for these inputs, and no fallback can run it."""
 
 
 def no_fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
@@ -37,22 +37,22 @@ def no_fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
 
 
 class Within(NamedTuple):
-    """What is under way of a call, and has its inputs in the environment of what it calls."""
+    """The unfinished call of a nested Program: the Program and its environment, which holds the inputs of the call."""
 
     program: Program
     env: list[Any]
 
 
 def interpret(program: Program, inputs: Sequence[Any], fallback: Fallback = no_fallback) -> list[Any]:
-    """The outputs of a Program, for inputs that are NumPy arrays (or scalars)."""
+    """Return the outputs of a Program for inputs that are NumPy arrays or scalars."""
     env = environment(program, inputs)
     run_instructions(program, env, fallback, set() if counts(program) else None)
     return [env[s] for s in program.out_slots]
 
 
 def environment(program: Program, inputs: Sequence[Any]) -> list[Any]:
-    """What is in each slot: the results, None so far, and then the inputs from the last to the first, so that slot ~k
-    is counted from the end."""
+    """Return the initial environment, a list of values by slot: None for each result, then the inputs in reverse order,
+    so that slot ~k is input k."""
     return [*[None] * len(program.instructions), *reversed(inputs)]
 
 
@@ -60,15 +60,15 @@ def run_instructions(
     program: Program, env: list[Any], fallback: Fallback, free: set[int] | None = None,
     kept: frozenset[int] = frozenset(), mine: frozenset[int] = frozenset(),
 ) -> None:  # fmt: skip
-    """Put the results of all instructions in an environment.
+    """Store the results of all instructions in an environment.
 
     Args:
-        free: the ids of arrays that may be written over, which are the values of nodes; those of what they are views of
-            are added. What all its readers have read is dropped, and what an op writes over is written over if it is
-            read for the last time then. If something fails after that, `env` holds all that is needed to go on from
-            there. None: everything is kept, and not counted as memory in use.
-        kept: slots of which the values are kept all the same.
-        mine: the slots of inputs that are no node's values, and may be written over too.
+        free: the ids of the values of nodes that may be overwritten; this call adds the ids of their bases. Values are
+            dropped after their last use, and an op may overwrite an operand at its last use. After a failure, `env`
+            holds all values that are needed to continue. With None, all values are kept, and none counts as memory in
+            use.
+        kept: slots whose values are never dropped.
+        mine: the slots of inputs that are not the values of nodes, and may be overwritten, too.
     """
     if free is None:
         _run_and_keep(program, env, fallback)
@@ -89,9 +89,9 @@ def run_instructions(
             else:
                 env[k] = _result(op, out, params, given, fallback)
         except Exception as error:
-            error.mxcompat_slot = k  # type: ignore[attr-defined]  # the outermost program's, in the end
+            error.mxcompat_slot = k  # type: ignore[attr-defined]  # the outermost program sets it last
             raise
-        if counted and op is not ITEM:  # which was counted with the others
+        if counted and op is not ITEM:  # the op with several results has counted it
             buffers.made(env[k])
         for s in dropped:
             if id(env[s]) in free:
@@ -101,8 +101,8 @@ def run_instructions(
 
 
 def _is_run_within(program: Program, inputs: Sequence[Any], free: set[int]) -> bool:
-    """Whether a call of a Program with these inputs has its instructions run here, so that they write over what they
-    may: it has large results, or an input of a node that gives it up, and was made for the very shapes and dtypes."""
+    """Return True if a call of a Program should run its instructions with reuse of memory. It should if it has large
+    results, or an input that may be overwritten, and if the inputs have the Program's shapes and dtypes."""
     return (counts(program) or any(id(x) in free for x in inputs)) and all(
         x.shape == a.shape and x.dtype == a.dtype._numpy for x, a in zip(inputs, program.in_avals, strict=False)
     )
@@ -112,8 +112,8 @@ def _run_within(
     program: Program, env: list[Any], k: int, given: list[Any], slots: Sequence[int], dropped: Sequence[int],
     fallback: Fallback, free: set[int], mine: frozenset[int],
 ) -> None:  # fmt: skip
-    """Put the results of a call in slot k. What nothing reads after it is in its environment alone meanwhile, so that
-    it may be written over there; that stands in slot k until the call is done."""
+    """Store the results of a call in slot k. Values whose last use is the call are moved into the call's environment,
+    so that its ops may overwrite them. Until the call is done, slot k holds this environment."""
     taken = slots[: len(program.in_avals)]
     env[k] = within = Within(program, environment(program, given[: len(taken)]))
     given.clear()
@@ -126,7 +126,7 @@ def _run_within(
 
 
 def counts(program: Program) -> bool:
-    """Whether a result may be so large that its buffer is counted as memory in use."""
+    """Return True if a result is so large that its buffer counts as memory in use."""
     return largest_result(program) >= buffers.smallest
 
 
@@ -157,8 +157,8 @@ _Reads = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
 
 
 def _reads(program: Program, kept: frozenset[int]) -> _Reads:
-    """Of each instruction: the positions of the inputs that it may write over, which nothing reads after it; and the
-    values that nothing reads after it."""
+    """Return two lists with an entry for each instruction: the positions of the inputs that it may overwrite, and the
+    slots whose last use it is."""
     found = program.facts.get(("reads", kept))
     if found is None:
         facts, key = program.code.facts, ("reads", program.out_slots, kept)
@@ -187,7 +187,8 @@ def _find_reads(program: Program, kept: frozenset[int]) -> _Reads:
 
 
 def can_interpret(program: Program) -> bool:
-    """Whether every op of a Program has a host rule, to any depth; for some inputs a rule may still give None."""
+    """Return True if every op of a Program, and of nested Programs, has a host rule. For some inputs a rule may still
+    return None."""
     facts = program.code.facts
     if "interpretable" not in facts:
         facts["interpretable"] = all(
@@ -197,6 +198,6 @@ def can_interpret(program: Program) -> bool:
 
 
 def covered(kind: Rules, op: Op, params: tuple, wanted: tuple[bool, ...]) -> bool:
-    """Whether an op has a rule of a kind that reaches through the Programs which it runs."""
+    """Return True if an op, and all ops of its nested Programs, have a rule of this kind."""
     inner = COVERED.get(op)
     return op in kind and (inner is None or inner(kind, params, wanted))

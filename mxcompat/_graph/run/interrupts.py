@@ -1,8 +1,7 @@
-"""Interrupts: what must not be cut in two.
+"""Interrupts: delay signals during work that must not be interrupted.
 
-Once an executable has written over its inputs, and until what it gave is stored, the old data are gone and the new ones
-are nobody's. And JAX, interrupted while it traces, may go on tracing whatever comes next. An interrupt that comes in
-between has to wait.
+Between an executable's in-place update of its inputs and the storing of its results, an exception would lose both. And
+if JAX is interrupted while it traces, later computations may be traced, too.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ __all__ = ["uninterrupted"]
 _T = TypeVar("_T")
 
 _SIGNALS = tuple([s for s in signal.Signals if s.name in ("SIGINT", "SIGALRM", "SIGTERM", "SIGUSR1", "SIGUSR2")])
-"""Those whose handlers may raise: Ctrl-C, and what limits of time are made of."""
+"""Signals whose handlers may raise: Ctrl-C, and those used for time limits."""
 
 
 _within = False
-"""Whether the main thread is at such work."""
+"""True while the main thread does uninterrupted work."""
 
 
 def uninterrupted(work: Callable[[], _T]) -> _T:
-    """What the work gives; a signal that comes meanwhile interrupts what comes after it."""
+    """Return `work()`. The handlers of signals that arrive during the work run after it."""
     global _within
     if _within or threading.current_thread() is not threading.main_thread():
-        return work()  # other threads are never interrupted
+        return work()  # Python runs signal handlers only in the main thread
     held: dict[int, Any] = {}
     came: list[tuple[int, Any]] = []
     try:
@@ -50,7 +49,7 @@ def uninterrupted(work: Callable[[], _T]) -> _T:
 
 
 def _answer(came: dict[int, Any], held: dict[int, Any]) -> None:
-    """Call the handlers of the signals that came, each of them, whatever the others raise."""
+    """Call the handlers of all signals that came, even if some of them raise."""
     number, frame = came.popitem()
     try:
         if came:

@@ -1,4 +1,4 @@
-"""Lowering: what JAX has traced as StableHLO, in words of which XLA's compilers make right and fast code."""
+"""Lowering: turn a traced function into StableHLO, and change it by passes so that XLA's code is correct and fast."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _FOR_ONE_CPU_LATER: tuple[_Pass, ...] = (
 _FOR_CPUS_LAST: tuple[_Pass, ...] = (read_before_writing, compute_when_run)
 
 _FOR_RIGHT_CODE = frozenset([wrap_around, keep_identities_apart, add_in_order, round_products, read_before_writing])
-"""The passes without which XLA's code would be wrong in some cases, or in the last digits. The others make it fast."""
+"""Passes without which XLA's code would be wrong in some cases or in the last digits. The others make it faster."""
 
 
 class Lowered:
-    """A lowered function, as `jax.stages.Lowered`, and whether XLA is to compile it as plainly as it can, since a pass
-    is missing without which its code may be wrong."""
+    """A lowered function, like `jax.stages.Lowered`. `is_plain` is True if a pass that is needed for correct code
+    failed, so that XLA must compile without its optimizations."""
 
     __slots__ = ("_lowered", "compiler_ir", "is_plain")
 
@@ -55,16 +55,16 @@ class Lowered:
         self.is_plain = is_plain
 
     def compile(self, options: dict[str, Any]) -> jax.stages.Compiled:
-        """What XLA makes of it with these options."""
+        """Compile the function with these options."""
         return self._lowered.compile(compiler_options=options) if options else self._lowered.compile()
 
 
 def lower(traced: jax.stages.Traced, again: Callable[[], jax.stages.Traced] | None = None) -> Lowered:
-    """The StableHLO of a traced function, for the back-end that JAX has.
+    """Lower a traced function to StableHLO for JAX's back-end, and apply the passes.
 
     Args:
-        again: traces the function once more, for the case that a pass fails half-way: what JAX has lowered it keeps,
-            and does not lower again. Without it, that error is raised.
+        again: traces the function once more. It is called if a pass fails half-way, because JAX caches the module that
+            the pass has changed. Without it, the error of the pass is raised.
     """
     _import_dialects()
     background.give_up_at_exit()
@@ -82,7 +82,7 @@ def lower(traced: jax.stages.Traced, again: Callable[[], jax.stages.Traced] | No
 
 
 def _first_that_fails(module: Any, passes: Sequence[_Pass], raises: bool) -> _Pass | None:
-    """Have a module changed by passes, up to the first that fails."""
+    """Apply passes to a module in order. Return the first one that fails, or None."""
     for one in passes:
         if raises:
             one(module)
@@ -92,7 +92,7 @@ def _first_that_fails(module: Any, passes: Sequence[_Pass], raises: bool) -> _Pa
 
 
 def _passes(module: Any) -> tuple[_Pass, ...]:
-    """The passes over a module, in order."""
+    """Return the passes for a module, in order."""
     if backend() != "cpu":
         return _FOR_ALL
     if attempt(_is_for_one_device, module)[1]:
@@ -102,8 +102,8 @@ def _passes(module: Any) -> tuple[_Pass, ...]:
 
 @cache
 def _import_dialects() -> None:
-    """Have JAX import the dialects of MLIR, as it does when it lowers something. They cannot be imported again if an
-    interrupt cuts that short."""
+    """Let JAX import the dialects of MLIR, by lowering an empty function in a thread. If an interrupt stopped the
+    import half-way, it could not be repeated."""
     in_a_thread(lambda: jax.jit(lambda: 0).lower())
 
 

@@ -1,4 +1,4 @@
-"""Notice: a word in a terminal to whoever waits for a long compile; once, for who has seen it knows."""
+"""Notice: a message in the terminal if the user waits for a long compile. It is shown once per process."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _said = threading.Event()
 
 @contextmanager
 def if_long(count: int) -> Iterator[None]:
-    """A context for compiling a program of so many operations, which says so if it takes long and somebody waits."""
+    """Make a context for the compile of a program of `count` operations. It shows the notice if the compile takes long,
+    unless the compile is in the background thread."""
     waits = threading.current_thread().name != background.THREAD
     if _said.is_set() or not waits or sys.stderr is None or not sys.stderr.isatty():
         yield
         return
     timer = threading.Timer(policy.NOTICE_SECONDS, _say, [count])
     timer.daemon = True
-    with suppress(RuntimeError):  # none can be started at exit, from Python 3.12 on
+    with suppress(RuntimeError):  # from Python 3.12 on, no thread can be started at exit
         timer.start()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Options: what XLA is told about how to compile."""
+"""Options: the compiler options for XLA."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from .platform import on_cpu
 __all__ = ["FAST", "QUICK", "REPRODUCIBLE", "compile_with", "has_divided_loops"]
 
 _YNN = "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION,LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
-"""Not its sums: of arrays that are broadcast they are wrong, each time in another way (jaxlib 0.10, plain JAX too)."""
+"""The kinds of ops that YNN may fuse. Its sums of broadcast arrays are wrong and vary from run to run (jaxlib 0.10,
+plain JAX too), so sums are left out."""
 FAST = {"xla_allow_excess_precision": False, "xla_cpu_experimental_ynn_fusion_type": _YNN}
 QUICK = {
     **FAST,
@@ -27,18 +28,18 @@ QUICK = {
     "xla_cpu_use_fusion_emitters": False,
 }
 REPRODUCIBLE = {**FAST, "xla_gpu_deterministic_ops": True}
-"""On a GPU no sums in the order in which threads arrive, and no choice of kernels by how long each takes."""
+"""Options for the same bits in each run: on a GPU, no atomic sums and no autotuning of kernels."""
 
 _WHOLE_LOOPS = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
 _PLAIN = {"xla_disable_hlo_passes": "algsimp,fusion"}
-"""Nothing is simplified, nor computed together with what reads it."""
+"""Options that switch off the algebraic simplifier and fusion."""
 
 _unknown: set[str] = set()
-"""The options that this version of XLA does not know."""
+"""Options that this version of XLA has rejected."""
 
 
 def compile_with(lowered: Lowered, options: dict[str, Any]) -> jax.stages.Compiled:
-    """What XLA makes of a lowered function with those of these options that it knows."""
+    """Compile a lowered function with those of the options that this version of XLA knows."""
     if lowered.is_plain:
         options = options | _PLAIN
     elif on_cpu() and _is_quick(lowered):
@@ -47,13 +48,13 @@ def compile_with(lowered: Lowered, options: dict[str, Any]) -> jax.stages.Compil
 
 
 def _is_quick(lowered: Lowered) -> bool:
-    """Whether none of the loops is worth more than one thread."""
+    """Return True if even the longest loop is too short for several threads."""
     is_known, seconds = attempt(longest_loop, lowered.compiler_ir("stablehlo"))
     return is_known and seconds < policy.SPLIT_SECONDS  # type: ignore[operator]
 
 
 def has_divided_loops(compiled: jax.stages.Compiled) -> bool:
-    """Whether several threads of XLA's go through a loop of an executable for CPUs, or may do so."""
+    """Return True if XLA divides a loop of this CPU executable among threads, or if that is unknown."""
     if not on_cpu():
         return False
     text = text_of(compiled)
@@ -81,7 +82,7 @@ def _compile(lowered: Lowered, options: dict[str, Any]) -> jax.stages.Compiled:
 
 
 def _compile_by_defaults(lowered: Lowered, error: Exception) -> jax.stages.Compiled:
-    """What XLA makes of it without any options, if they are what this error came from, else the error."""
+    """Compile without options. If that fails, too, the options were not the cause, and the given error is raised."""
     try:
         with background.behind():
             compiled = lowered.compile({})

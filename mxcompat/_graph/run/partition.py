@@ -1,7 +1,7 @@
-"""Partition: what calling the executable of a placed Program takes besides: its data go where XLA wants them.
+"""Partition: call the executable of a Program whose data are spread over a mesh.
 
-What is on one device, or in NumPy, is laid out as the partitioner has chosen for it; what depends on nothing that is
-spread comes back as an array on one device.
+Inputs on one device, or in NumPy, are first laid out as XLA's partitioner has chosen. Outputs that depend on no sharded
+input are returned as arrays on one device.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["calling", "laid_out", "out_shardings", "whole"]
 
 
 def out_shardings(program: Program) -> list[Any] | None:
-    """What to ask of the partitioner for each output: nothing, or that each device has the whole."""
+    """Return the sharding to demand for each output: None (XLA chooses), or replicated on each device."""
     placement = program.placement
     if placement is None:
         return None
@@ -35,7 +35,7 @@ def out_shardings(program: Program) -> list[Any] | None:
 
 
 def calling(program: Program, compiled: jax.stages.Compiled) -> Callable[..., list[Any]]:
-    """What calls an executable of a Program, and raises the error of what fails in it."""
+    """Return the function that calls an executable of a Program. It raises the errors of failed ops."""
     placement = program.placement
     if placement is None:
         alone = on_cpu() and calls_lapack(program.code)
@@ -64,7 +64,7 @@ def _brought_home(value: jax.Array, spread: bool) -> jax.Array:
 
 
 def laid_out(value: Any, sharding: jax.sharding.NamedSharding) -> jax.Array:
-    """A value laid out over a mesh, in memory of its own: one may be written over, or given away, without the other."""
+    """Return a copy of a value, laid out over a mesh. It shares no memory with the value, so either may be donated."""
     with jax.enable_x64(True):
         if not sharding.is_fully_addressable:
             data = whole(value)
@@ -75,7 +75,8 @@ def laid_out(value: Any, sharding: jax.sharding.NamedSharding) -> jax.Array:
 
 
 def whole(value: Any) -> np.ndarray:
-    """A value in NumPy: shared where it lies in this process's memory, gathered where other processes have parts."""
+    """Return a value as a NumPy array. The array shares memory that belongs to this process; parts in other processes
+    are gathered."""
     if not getattr(value, "is_fully_addressable", True):
         everywhere = jax.sharding.NamedSharding(value.sharding.mesh, jax.sharding.PartitionSpec())
         with jax.enable_x64(True):

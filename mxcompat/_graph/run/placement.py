@@ -1,8 +1,8 @@
 """Placement: Programs whose data are laid out over a mesh of devices.
 
-Computation follows data. A Program some of whose inputs are spread over a mesh is another Program, with executables of
-its own, which XLA's partitioner divides among the devices of the mesh. What depends on nothing that is spread, a random
-key, say, stays on one device, whatever it is computed together with.
+Computation follows data. A Program with inputs that are sharded over a mesh is a separate Program with its own
+executables, which XLA's partitioner divides among the devices. An output that depends on no sharded input (for example
+a random key) stays on one device, even if the same executable computes it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Placement(NamedTuple):
     """How the inputs of a Program are laid out.
 
     Args:
-        meshes: the mesh that they are spread over; several, if parts that have nothing to do with each other are.
-        shardings: that of each input, None for what is on one device, or in NumPy; a tuple for several outputs of one
-            op.
-        spread: of each output, whether it depends on what is spread; a tuple for several results of one op.
+        meshes: the mesh that they are sharded over; several, if the Program has independent parts on different meshes.
+        shardings: the sharding of each input, or None for an input on one device or in NumPy; a tuple for the results
+            of an op with several.
+        spread: True for each output that depends on a sharded input; a tuple for the results of an op with several.
     """
 
     meshes: tuple[jax.sharding.Mesh, ...]
@@ -36,18 +36,18 @@ class Placement(NamedTuple):
 
 
 class _Use:
-    """Whether there are arrays that are spread over a mesh: programs without any do not look for them."""
+    """`there` is True once the process has sharded arrays. Until then, nothing searches for them."""
 
     there = False
 
 
 def use() -> None:
-    """There are from now on."""
+    """Note that the process has sharded arrays."""
     _Use.there = True
 
 
 def layout(value: Any) -> Any:
-    """The sharding of a value that is spread over a mesh; None for what is on one device, or in NumPy."""
+    """Return the sharding of a value that is sharded over a mesh, or None for a value on one device or in NumPy."""
     if type(value) is tuple:
         found = tuple(map(layout, value))
         return found if any(found) else None
@@ -56,15 +56,15 @@ def layout(value: Any) -> Any:
 
 
 def any_spread(nodes: Iterable[Node]) -> bool:
-    """Whether the value of one of these nodes is spread over a mesh."""
+    """Return True if the value of one of these nodes is sharded over a mesh."""
     return _Use.there and any(layout(n.value) is not None for n in nodes)
 
 
 def placed(program: Program, subgraph: Subgraph) -> Program:
-    """The Program for leaves that are laid out as these are: the same if all are on one device.
+    """Return the Program for leaves with these layouts: `program` itself if all are on one device.
 
     Raises:
-        ValueError: if an op reads what is spread over two meshes.
+        ValueError: if an op reads arrays on two meshes.
     """
     if not _Use.there:
         return program
@@ -96,14 +96,14 @@ def _placement(program: Program, shardings: tuple, subgraph: Subgraph) -> Placem
 
 
 def _spread(mesh: Any, aval: Any) -> Any:
-    """Whether there is a mesh: for each result, if an op has several."""
+    """Return True if there is a mesh; a tuple of such values for several results."""
     if isinstance(aval, tuple):
         return tuple([_spread(mesh[k] if isinstance(mesh, tuple) else mesh, a) for k, a in enumerate(aval)])
     return mesh is not None
 
 
 def _mesh(sharding: Any) -> Any:
-    """The mesh of a value with this sharding; of several, a tuple."""
+    """Return the mesh of a value with this sharding; a tuple of meshes for several values."""
     if type(sharding) is tuple:
         return tuple(map(_mesh, sharding))
     if sharding is not None and not isinstance(sharding, jax.sharding.NamedSharding):
@@ -116,8 +116,8 @@ def _flat(meshes: Any) -> list[jax.sharding.Mesh | None]:
 
 
 def _meshes(program: Program, inputs: Sequence[Any]) -> list[Any]:
-    """The mesh of each output of a Program, of those of its inputs; None for what is on one device, a tuple for an op
-    with several results."""
+    """Return the mesh of each output of a Program, from the meshes of its inputs. None means one device; the results of
+    an op with several have a tuple."""
     env: list[Any] = []
     for op, params, slots in program.instructions:
         given = [env[s] if s >= 0 else inputs[~s] for s in slots]
@@ -129,13 +129,13 @@ def _meshes(program: Program, inputs: Sequence[Any]) -> list[Any]:
             else:
                 env.append(_only([*_flat(given), *_of_params(params)]))
         except ValueError as error:
-            error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program's, in the end
+            error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program sets it last
             raise
     return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
 
 
 def _of_results(body: Program, inputs: Sequence[Any], count: int) -> tuple:
-    """The mesh of each result of an op that runs a Program, and may have more results than that."""
+    """Return the mesh of each result of an op that runs a Program, and that may have more results than the Program."""
     outputs = _meshes(body, inputs[: len(body.in_avals)])
     rest = _only([*_flat(inputs), *_own_meshes(body)]) if count > len(outputs) else None
     return (*outputs, *[rest] * (count - len(outputs)))
@@ -153,7 +153,7 @@ def _only(meshes: Iterable[jax.sharding.Mesh | None]) -> jax.sharding.Mesh | Non
 
 
 def _own_meshes(program: Program) -> list[Any]:
-    """The meshes that the instructions of a Program spread data over, to any depth."""
+    """Return the meshes over which the instructions of a Program, and of nested ones, shard data."""
     if "meshes" not in program.facts:
         found = [mesh for _, params, _ in program.instructions for mesh in _of_params(params)]
         program.facts["meshes"] = [*dict.fromkeys(found)]
@@ -161,6 +161,6 @@ def _own_meshes(program: Program) -> list[Any]:
 
 
 def _of_params(params: tuple) -> list[Any]:
-    """The meshes that an op with these params spreads data over."""
+    """Return the meshes over which an op with these params shards data."""
     inner = [mesh for p in params if isinstance(p, Program) for mesh in _own_meshes(p)]
     return inner + [p.mesh for p in params if isinstance(p, jax.sharding.NamedSharding)]

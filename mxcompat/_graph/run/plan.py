@@ -1,6 +1,6 @@
 """Plan: the ways to compute a subgraph, as values that can be printed.
 
-`schedule` decides on one, `execute` and `evaluate` carry it out.
+`schedule` chooses a plan; `execute` and `evaluate` carry it out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Inline(NamedTuple):
 
     @property
     def tier(self) -> str:
-        """Where it runs: "host" or "run", which is XLA's."""
+        """The place where the plan runs: "host" or "run" (XLA)."""
         return "host"
 
     def __str__(self) -> str:
@@ -30,8 +30,8 @@ class Inline(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Run an executable. `counts` says whether that may lead to a faster version; `timed`, to wait and note the time;
-    `copied`, which of the buffers that it writes over others can still reach, so that it is given copies."""
+    """Run an executable. With `counts`, the run counts towards a compile for speed. With `timed`, wait for the results
+    and note the time. `copied` are donated buffers that are still reachable, so that they must be copied first."""
 
     program: Program
     executable: Executable
@@ -49,7 +49,7 @@ class Call(NamedTuple):
 
 
 class Compile(NamedTuple):
-    """Compile the Program, and plan again: in a hurry, or once and for all, where runs are to be `reproducible`."""
+    """Compile the Program and plan again. The compile is quick; with `reproducible`, it is the final one."""
 
     program: Program
     scalars: tuple
@@ -61,8 +61,8 @@ class Compile(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """Time an executable, and NumPy, in runs whose results do not count: so many of each, or of what takes long as many
-    as begin within so many seconds, but `least` of them."""
+    """Time an executable and NumPy, in runs whose results are discarded: at most `xla_runs` and `host_runs`. For long
+    runs, no run starts after `seconds`, but each side has at least `least` runs."""
 
     executable: Executable
     xla_runs: int
@@ -72,8 +72,9 @@ class Trial(NamedTuple):
 
 
 class OpByOp(NamedTuple):
-    """Run op by op: in NumPy, where it may be `light` work, or with executables of single ops. `compiles` has the whole
-    compiled in the background; `trial`, whether to time its executable besides."""
+    """Run op by op, in NumPy (`on_host`) or with executables of single ops. `light` work in NumPy is not timed
+    precisely. With `compiles`, the whole is compiled in the background. With `trial`, its executable is timed
+    besides."""
 
     program: Program
     scalars: tuple
@@ -95,7 +96,8 @@ class OpByOp(NamedTuple):
 
 
 class HostFirst(NamedTuple):
-    """Compute these slots, which only read small data, in NumPy, and plan again for the rest, which is known."""
+    """Compute these slots, which only read small data, in NumPy. Then plan again for the rest, whose structure is
+    known."""
 
     slots: list[int]
 
@@ -108,7 +110,7 @@ class HostFirst(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Compute segment after segment, each by its roots. `temporary` says whether they will be one program later."""
+    """Compute segments in order, each given by its roots. `temporary` is True if they will be one program later."""
 
     segments: list[list[Node]]
     temporary: bool
@@ -119,7 +121,7 @@ class Segments(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Compute one node, which has several results, by way of nodes that give the same."""
+    """Compute a node with several results through equivalent nodes."""
 
     node: Node
     results: Sequence[Node]
@@ -130,7 +132,7 @@ class Split(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Take a step: run one node by itself, by its rule."""
+    """Take a step: run one node alone, by its rule in `STEP`."""
 
     node: Node
 
@@ -139,7 +141,7 @@ class Step(NamedTuple):
 
 
 class Find(NamedTuple):
-    """Find what these arguments of a rule are, and plan again."""
+    """Resolve these promised arguments of a custom function's rule, and plan again."""
 
     placeholders: list[Node]
 

@@ -1,4 +1,4 @@
-"""The platform: what JAX computes on. To ask starts JAX's back-end, and a few things have to come before."""
+"""The platform that JAX computes on. Asking JAX starts its back-end, and some work must come before that."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .priority import candidates, threads
 __all__ = ["backend", "before_start", "has_started", "is_cpu", "on_cpu"]
 
 before_start: list[Callable[[], Any]] = []
-"""What is called, once, before JAX's back-end is started: a process that is one of several joins the others then."""
+"""Callbacks that run once, before JAX's back-end is started; for example, a process joins its distributed group."""
 
 _started: list[str] = []
 
 
 def backend() -> str:
-    """The name of JAX's default back-end, which is started: "cpu", "gpu" or "tpu"."""
+    """Start JAX's default back-end, and return its name: "cpu", "gpu" or "tpu"."""
     if not _started:
         while before_start:
             before_start.pop()()
@@ -38,9 +38,9 @@ def backend() -> str:
 
 @contextmanager
 def _without_hash_recognition() -> Iterator[None]:
-    """LLVM looks for checksums in loops, and in one over random bits that are fused into it (the codes of random
-    weights) it never comes to an end. XLA reads its flags when it starts; LLVM ends the process for one that it does
-    not know, so only versions are told that have been tried."""
+    """Switch off LLVM's recognition of checksums in loops, which never ends for a loop into which random bits are fused
+    (the codes of random weights). XLA reads its flags at the start. LLVM ends the process at an unknown flag, so it is
+    set only for tested versions."""
     flags = os.environ.get("XLA_FLAGS")
     if not hash_recognition.holds or _LLVM in (flags or ""):
         yield
@@ -60,13 +60,14 @@ _LLVM = "--xla_backend_extra_options"
 
 @cache
 def on_cpu() -> bool:
-    """Whether JAX computes on the CPU, where arrays are in this process's memory. Starts JAX's back-end."""
+    """Return True if JAX computes on the CPU, where arrays are in this process's memory. Starts JAX's back-end."""
     require_threads()
     return backend() == "cpu"
 
 
 def is_cpu() -> bool:
-    """The same, where JAX may never be needed: its back-end is started only if the answer depends on that."""
+    """Return True if JAX computes on the CPU. Unlike `on_cpu`, it starts the back-end only if other devices may
+    exist."""
     if not _started and not is_imported() and not _may_have_others():
         return True
     return backend() == "cpu"
@@ -74,7 +75,7 @@ def is_cpu() -> bool:
 
 @cache
 def _may_have_others() -> bool:
-    """Whether JAX may find devices other than the CPU: by the ways in which it looks for what brings them."""
+    """Return True if JAX may find devices other than the CPU. Checks the places where JAX looks for plugins."""
     if os.environ.get("JAX_PLATFORMS") == "cpu":
         return False
     from importlib.metadata import entry_points  # here, since it takes long to import
@@ -87,5 +88,5 @@ def _may_have_others() -> bool:
 
 
 def has_started() -> bool:
-    """Whether JAX's back-end has been started from here."""
+    """Return True if mxcompat has started JAX's back-end."""
     return bool(_started)

@@ -1,8 +1,8 @@
-"""Priority: of XLA's threads, those that compile come behind those that run the program.
+"""Priority: give XLA's compiler threads a lower priority than the threads that run the program.
 
-JAX's client starts them all together, or some of them with the first compile, and without names. Those that compile are
-the ones that are busy while something is compiled in the background and nothing has run for a while. Only Linux gives
-threads priorities of their own.
+JAX's client starts all threads together, or some of them with the first compile, and does not name them. A thread is
+taken for a compiler thread if it is busy during a compile in the background while nothing has run for some time. Only
+Linux has priorities per thread.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .events import stats
 __all__ = ["candidates", "compiler_behind", "threads"]
 
 _GONE = (FileNotFoundError, ProcessLookupError)
-"""What is raised for a thread that has ended: before its file is opened, or between that and reading it."""
+"""Errors for a thread that has ended: before its file is opened, or before it is read."""
 
 _candidates: set[int] = set()
-"""The threads of JAX's client that have not been seen compiling."""
+"""The threads of JAX's client that may compile, and whose priority is not lowered yet."""
 
 _has_started = False
 
 
 def candidates(started: set[int]) -> None:
-    """Take note of threads that a client for CPUs has started. (One for GPUs has some that look for results.)"""
+    """Add threads that a client for CPUs has started. A client for GPUs also has threads that poll for results."""
     global _has_started
     _has_started = True
     _candidates.update(t for t in started if not is_runner(_name(t)))
@@ -39,8 +39,8 @@ def candidates(started: set[int]) -> None:
 
 @contextmanager
 def compiler_behind() -> Iterator[None]:
-    """A context in which something is compiled in the background: the threads that do it get a lower priority, for
-    good, as who has lowered it need not be allowed to raise it."""
+    """Make a context for a compile in the background. The threads that compile get a lower priority permanently,
+    because a process may lack the permission to raise it again."""
     if not _has_started or not compiler_threads.holds:
         yield
         return
@@ -53,8 +53,8 @@ def compiler_behind() -> Iterator[None]:
 
 
 def _watch(done: threading.Event, known: set[int]) -> None:
-    """Look what the candidates do, and lower the priority of those that compile, until it is done. New threads that are
-    not Python's are candidates, too."""
+    """Watch the candidates until `done`, and lower the priority of those that compile. New threads that Python did not
+    start become candidates, too."""
     before, since = _busy(), time.perf_counter()
     quiet_since = -inf
     while not done.wait(policy.WATCH_SECONDS):
@@ -73,7 +73,7 @@ def _watch(done: threading.Event, known: set[int]) -> None:
 
 
 def _is_running() -> bool:
-    """Whether the last run is still under way, as far as its result tells, which may be gone."""
+    """Return True if the last result still exists and is not ready."""
     result = stats.last_result()
     try:
         return result is not None and not result.is_ready()
@@ -82,12 +82,12 @@ def _is_running() -> bool:
 
 
 def _busy() -> dict[int, float]:
-    """For how many seconds each candidate has run, or waited for a core to run on."""
+    """Return the seconds for which each candidate has run or waited for a core."""
     found = {}
     for thread in [*_candidates]:
         try:
             running, waiting, _ = (TASKS / str(thread) / "schedstat").read_text().split()
-        except _GONE:  # or the kernel does not tell
+        except _GONE:  # the thread has ended, or the kernel has no such file
             _candidates.discard(thread)
         else:
             found[thread] = 1e-9 * (int(running) + int(waiting))
@@ -101,7 +101,7 @@ def _lower(thread: int) -> None:
 
 
 def threads() -> set[int]:
-    """The process's threads, as the system knows them; none where it has no priorities for them."""
+    """Return the system's ids of the process's threads; none if the system has no priorities per thread."""
     return {int(name) for name in os.listdir(TASKS)} if compiler_threads.holds else set()
 
 

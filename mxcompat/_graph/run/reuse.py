@@ -1,4 +1,4 @@
-"""Reuse: whose memory a result in NumPy may be written to, by how often an array is referred to."""
+"""Reuse: choose an operand whose memory a result in NumPy can take, from the reference counts of arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["give_up", "overwrite", "reused"]
 def reused(
     out: Aval, slots: Sequence[int], places: Sequence[int], given: list[Any], free: set[int], mine: frozenset[int]
 ) -> int | None:
-    """The position, one of these, of an input that the result can take the place of."""
+    """Return a position, one of `places`, of an input that the result may overwrite, or None."""
     for place in places:
         may_be = slots[place] >= 0 or slots[place] in mine or id(given[place]) in free
         if may_be and _is_own(given, place, free) and _is_like(given[place], out):
@@ -29,21 +29,22 @@ def reused(
 
 
 def _is_own(given: list[Any], place: int, free: set[int]) -> bool:
-    """Whether one of these arrays, and the memory of it, belongs to its slot alone, and to a node that gives it up."""
-    if of_item(given, place) != 1 + (id(given[place]) in free):  # the environment's, and the node's
+    """Return True if only its slot, and at most a node that may be overwritten, refer to this array and its memory."""
+    if of_item(given, place) != 1 + (id(given[place]) in free):  # references of the environment and of the node
         return False
     x = given[place]
     if type(x) is not np.ndarray or not x.flags.writeable:
         return False
     if x.base is None:
         return True
-    whole = x.flags.forc and type(x.base) is np.ndarray and x.base.base is None  # no two elements are one
+    whole = x.flags.forc and type(x.base) is np.ndarray and x.base.base is None  # no two elements share memory
     return whole and of_base(x) == (id(x.base) in free and id(x) not in free)
 
 
 def give_up(env: list[Any], slot: int, given: list[Any], free: set[int]) -> None:
-    """Drop the value of a node that gives it up. What it is a view of is free then, too, if nothing will read that."""
-    is_alone = of_item(env, slot) == 2  # the node's, and that of `given`
+    """Drop a value that may be overwritten. If it is a view and nothing else refers to it, its base becomes free,
+    too."""
+    is_alone = of_item(env, slot) == 2  # references of the node and of `given`
     x, env[slot] = env[slot], None
     if is_alone and x.base is not None:
         free.add(id(x.base))
@@ -63,7 +64,7 @@ def overwrite(
         env[k] = OVERWRITE[op](out, params, place, *given)
         env[slot] = None
 
-    if free:  # no node must be left with half of the new value, nor with what became of its own
+    if free:  # an interrupt must not leave a node with a partly or fully overwritten value
         uninterrupted(write)
     else:
         write()

@@ -1,6 +1,6 @@
-"""Schedule: look at a subgraph and at what is known of it, and decide how to compute it.
+"""Schedule: choose a plan for a subgraph, from its structure and the statistics of earlier runs.
 
-The answer is a plan; `execute` carries it out. Nothing is run here, and nothing decided there.
+Nothing runs here: `execute` carries the plan out, and takes no decisions.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = ["schedule"]
 
 
 def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Plan:
-    """How to compute a subgraph.
+    """Return the plan for a subgraph.
 
     Args:
-        roots: the nodes that it was asked for.
-        temporary: whether it is a segment that will not be one any more once the whole has been compiled; None, that
-            it is a whole.
+        roots: the nodes that were asked for.
+        temporary: True if the subgraph is a segment only until the whole is compiled, False if it always is a segment,
+            and None if it is the whole.
     """
     structure, slots, order, leaves = subgraph
     code = structure.code
@@ -64,8 +64,8 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
             return Call(program, executable, scalars, not temporary, False)
         light, timed = record.host_best < policy.LIGHT_SECONDS, _is_timed(program)
         may_stay = record.host_best < policy.TRIED_SECONDS
-        alone = timed and not (may_stay and background.is_busy())  # or what is compiled or stored has the other core
-        if timed and may_stay and not donated:  # so that its bits do not change at all if it stays in NumPy
+        alone = timed and not (may_stay and background.is_busy())  # a background job would take the other core
+        if timed and may_stay and not donated:  # a separate trial: results keep their bits if NumPy wins
             trial = None
             if alone:
                 trial = Trial(executable, policy.TRIALS, policy.HOST_TRIALS, policy.FEW_TRIALS, policy.TRIAL_SECONDS)
@@ -81,7 +81,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
 
 
 def _is_timed(program: Program) -> bool:
-    """Whether to time the executable of a Program that has run in NumPy, as it is not known yet which is faster."""
+    """Return True if the executable must be timed, because the faster of NumPy and XLA is not known yet."""
     record = program.record
     if record.host_best >= policy.TRIED_SECONDS and program.weight > policy.TRIED_WEIGHT:
         return False
@@ -93,7 +93,7 @@ def _is_timed(program: Program) -> bool:
 
 
 def _in_steps(subgraph: Subgraph, roots: Sequence[Node]) -> Step | Segments:
-    """The plan for a subgraph with nodes that run by themselves, those made before them first."""
+    """Return the plan for a subgraph with steps (nodes that run alone). Earlier pending steps run first."""
     sequence = steps.sequence(subgraph)
     if sequence == subgraph.order and len(sequence) == 1:
         return Step(sequence[0])
@@ -118,7 +118,7 @@ def _without_executable(
         plan = _on_host(subgraph, program, scalars, donated, temporary, takes)
         if plan is not None:
             return plan
-    returned = known or structure.times_seen > 1  # what never runs in NumPy has no record before it is compiled
+    returned = known or structure.times_seen > 1  # without runs in NumPy there is no record before the first compile
     compiles = returned and not temporary and not is_huge(subgraph)
     if len(order) > 1:
         if _mostly_compiled(subgraph):
@@ -133,7 +133,8 @@ def _without_executable(
 
 
 def _apart(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, program: Program) -> Plan | None:
-    """The plan for what is never one executable, by its structure and by where its data are, if it can be cut."""
+    """Return a plan in segments for a subgraph that is never one executable, because of its structure or the placement
+    of its data. Return None for other subgraphs."""
     code = subgraph.structure.code
     if program.placement is not None and len(program.placement.meshes) > 1:
         return Segments([[root] for root in roots], False, None)
@@ -147,8 +148,8 @@ def _apart(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, pr
 
 
 def _reproducible(subgraph: Subgraph, program: Program, scalars: tuple) -> Plan:
-    """The plan that follows from the structure alone, whatever is known of it and whoever holds the buffers: its one
-    executable."""
+    """Return the plan for reproducible runs: call the Program's one executable. The plan depends on the structure
+    alone, not on statistics or on references to buffers."""
     written = donation.written(subgraph, program)
     executable = cache.only(program)
     if executable is None:
@@ -158,7 +159,7 @@ def _reproducible(subgraph: Subgraph, program: Program, scalars: tuple) -> Plan:
 
 
 def _in_segments(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Segments | Split | None:
-    """The plan to compute what is huge in segments for good, if it can be cut."""
+    """Return the plan to compute a huge subgraph in segments always, or None if it cannot be cut."""
     order = subgraph.order
     if len(order) > 1:
         segments = segments_of(subgraph, roots) if temporary is None else []
@@ -168,7 +169,7 @@ def _in_segments(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | No
 
 
 def _each_its_own(order: Sequence[Node], roots: Sequence[Node], temporary: bool | None) -> Plan:
-    """The plan for a subgraph with nodes that are like no others: they become something else, one by one."""
+    """Return the plan for a subgraph with uncacheable nodes: each of them is rewritten before it is computed."""
     if found := [n for n in order if n.op is PROMISE]:
         return Find(found)
     if len(order) == 1:
@@ -178,16 +179,16 @@ def _each_its_own(order: Sequence[Node], roots: Sequence[Node], temporary: bool 
 
 
 def _host_first(subgraph: Subgraph, roots: Sequence[Node]) -> HostFirst | None:
-    """The plan to do first in NumPy what only reads small data, if what is left then is known and the whole is not.
+    """Return the plan to run the ops on small data in NumPy first, if the structure of the rest is known then.
 
-    A graph that is a new one at each step because a small array in it grows (the list of the tokens so far, say) is,
-    but for that array, the same at each step.
+    A graph may be new at each step only because a small array in it grows, for example the list of tokens. The rest of
+    the graph is the same at each step.
     """
     slots = host.small_slots(subgraph)
     if not slots or len(slots) == len(subgraph.order):
         return None
     nodes = [subgraph.order[k] for k in slots]
-    rest = uninterrupted(lambda: _linearize_without(nodes, roots))  # a node left with () has lost its value
+    rest = uninterrupted(lambda: _linearize_without(nodes, roots))  # an interrupt would leave nodes with () as value
     if rest.structure.times_seen < policy.SURE:
         rest.structure.times_seen += 1
         return None
@@ -195,7 +196,7 @@ def _host_first(subgraph: Subgraph, roots: Sequence[Node]) -> HostFirst | None:
 
 
 def _linearize_without(nodes: Sequence[Node], roots: Sequence[Node]) -> Subgraph:
-    """What is left of the graph behind `roots` once these nodes have values."""
+    """Return the subgraph of `roots` as it will be once these nodes have values."""
     try:
         for node in nodes:
             node.value = ()
@@ -208,13 +209,13 @@ def _linearize_without(nodes: Sequence[Node], roots: Sequence[Node]) -> Subgraph
 def _on_host(
     subgraph: Subgraph, program: Program, scalars: tuple, donated: tuple[int, ...], temporary: bool | None, takes: float
 ) -> OpByOp | None:
-    """The plan to run a subgraph in NumPy, if that is worth it, since it `takes` so many seconds."""
+    """Return the plan to run a subgraph in NumPy, where it `takes` so many seconds, or None if that is too long."""
     compiling = policy.compile_seconds(program.weight)
     importing = 0.0 if is_imported() else policy.IMPORT_SECONDS
-    record = program.record or cache.record_of(program, scalars)  # to run it notes what numbers have varied
+    record = program.record or cache.record_of(program, scalars)  # an existing record notes the scalars at the run
     known = min(takes, record.host_best)
     if known == math.inf or (known > policy.HOPELESS * compiling + importing and donated not in record.pending):
-        return None  # what has no rules would be compiled there
+        return None  # ops without rules would be compiled one by one
     taken = record.host_seconds
     heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling) and not host.is_quick(program)
     hot = taken > (policy.HEAVY_SHARE if heavy else policy.HOT_SHARE) * (compiling + importing)
@@ -225,7 +226,7 @@ def _on_host(
 
 
 def _is_heavy(seconds: float, compiling: float) -> bool:
-    """Whether what takes so long on the host is compiled early: with many runs it would take much longer there."""
+    """Return True if a structure is compiled early, because its runs in NumPy take long compared with its compile."""
     return seconds > policy.HEAVY_SECONDS and compiling < policy.HEAVY_RUNS * seconds
 
 
@@ -234,7 +235,7 @@ def _age(record: Record) -> str:
 
 
 def _mostly_compiled(subgraph: Subgraph) -> bool:
-    """Whether nearly all ops of a subgraph have executables of their own."""
+    """Return True if nearly all ops of a subgraph have executables of their own."""
     missing: set[Any] = set()
     most = max(policy.MISSING, len(subgraph.order) // policy.MISSING_SHARE)
     for node in subgraph.order:

@@ -1,7 +1,7 @@
-"""Segments: the parts of a graph that had better not be compiled as a whole, each given by its roots.
+"""Segments: cut a graph that should not be compiled as a whole. Each segment is given by its roots.
 
-Very large graphs have segments of one size; random draws and the programs of transforms run on their own until the
-whole has been compiled.
+Very large graphs are cut into segments of equal size. In other graphs, random draws and the programs of transforms run
+separately until the whole is compiled.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["even_segments", "is_heavy_node", "is_huge", "nested_apart", "segment
 
 
 def segments_of(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
-    """The roots of each segment, those of the whole last; nothing if a subgraph had better run whole.
+    """Return the roots of each segment, with the roots of the whole last. Return [] if the subgraph should run whole.
 
-    First come random draws. Then one after the other the transform nodes, which hold whole programs: these take long to
-    compile and often meet again in other company, so that, run on their own, they are compiled once.
+    Random draws come first, then the transform nodes. A transform node holds a Program that takes long to compile and
+    often occurs again in other graphs; if it runs alone, it is compiled once.
     """
     draws = _draws(subgraph)
     nested = [n for n in subgraph.order if _weight(n.params) > policy.FEW_NESTED]
@@ -31,21 +31,21 @@ def segments_of(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
         return []
     segments = [draws]
     for node in nested:
-        if is_heavy_node(node):  # by itself, so that it can be run in segments
+        if is_heavy_node(node):  # alone, so that it can run in segments
             segments.append(unevaluated(node.inputs))
         segments.append([node])
     return [*segments, list(roots)]
 
 
 def nested_apart(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
-    """The roots of segments in which each node with a program of its own is by itself."""
+    """Return the roots of segments in which each node with a nested program is alone."""
     nested = [n for n in subgraph.order if _weight(n.params)]
     return [*[segment for n in nested for segment in (unevaluated(n.inputs), [n])], list(roots)]
 
 
 def _draws(subgraph: Subgraph) -> list[Node]:
-    """The nodes of a subgraph that draw random numbers from what is already there."""
-    found: dict[Node, bool] = {}  # whether a node that can run early is a draw
+    """Return the nodes that draw random numbers from values that are already computed."""
+    found: dict[Node, bool] = {}  # the nodes that can run early; True for draws
     pending = set(subgraph.order)
     for node in subgraph.order:
         if (node.op.draws or node.op is ITEM) and all(i in found or i not in pending for i in node.inputs):  # type: ignore[union-attr]
@@ -54,24 +54,24 @@ def _draws(subgraph: Subgraph) -> list[Node]:
 
 
 def _weight(params: tuple) -> int:
-    """The number of instructions in the programs among an op's params."""
+    """Return the number of instructions in the programs among an op's params."""
     return sum([p.weight for p in programs_in(params)])
 
 
 def is_heavy_node(node: Node) -> bool:
-    """Whether the programs of a node are so long that it may have to run in segments."""
+    """Return True if the programs of a node are so long that it may have to run in segments."""
     return _weight(node.params) > policy.HEAVY_NESTED
 
 
 def is_huge(subgraph: Subgraph) -> bool:
-    """Whether a node of a subgraph always has to run in segments, so that the whole never runs as one."""
+    """Return True if a node must always run in segments, so that the whole never is one executable."""
     instructions = subgraph.structure.code.instructions
     return any(op in SEGMENTS and _weight(params) > policy.HUGE_NESTED for op, params, _ in instructions)
 
 
 def even_segments(subgraph: Subgraph, compiled: bool) -> list[list[Node]]:
-    """The roots of the segments of a large graph: the nodes that later segments read, or the whole's own. What is to be
-    compiled has its random draws before them, a few at a time."""
+    """Return the roots of the segments of a large graph: the nodes that later segments read, and the roots of the
+    whole. With `compiled`, segments with a few random draws each come first."""
     order = subgraph.order
     places = _places(subgraph)
     segments: list[dict[Node, None]] = [{} for _ in range(places[-1] + 1)]
@@ -84,12 +84,13 @@ def even_segments(subgraph: Subgraph, compiled: bool) -> list[list[Node]]:
             segments[places[slot]][order[slot]] = None
     draws, few = _draws(subgraph) if compiled else [], policy.DRAWS_AT_ONCE
     if len(draws) <= few and {order[slot] for slot in subgraph.roots if slot >= 0}.issubset(draws):
-        draws = []  # it is they that are large
+        draws = []  # the draws themselves are the large graph
     return [*[draws[k : k + few] for k in range(0, len(draws), few)], *map(list, segments)]
 
 
 def _places(subgraph: Subgraph) -> list[int]:
-    """Which segment each node of a large graph is in: those before it are as long as a graph may be."""
+    """Return the number of the segment of each node of a large graph. All segments but the last have the maximal
+    length."""
     found, full, length = [], 0, 0
     for node in subgraph.order:
         weight = 1 + _weight(node.params)

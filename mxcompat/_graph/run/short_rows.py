@@ -1,7 +1,7 @@
-"""Short rows: NumPy has a loop for each row, and rows of a few elements are computed with in another order.
+"""Short rows: work by columns on arrays with rows of a few elements, because NumPy runs one loop for each row.
 
-Two arrays are combined, and rows reduced, column by column. An array is reduced along an axis before a short one in C
-(`_native/rows.c`), in NumPy's order.
+Two arrays are combined, and rows are reduced, column by column. A reduction along an axis before a short last axis is
+done in C (`_native/rows.c`), in NumPy's order of summation.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["by_columns", "reduced", "short_row"]
 
 
 def short_row(x: Any, y: Any) -> int:
-    """The length of the rows of what two arrays broadcast to, if these are short and NumPy has to take each by itself,
-    since one of the arrays has them and is spread along another axis; else 0."""
+    """Return the row length of two arrays' broadcast result if NumPy would need a loop for each of its short rows, and
+    otherwise 0. NumPy needs it if one of the arrays has such rows and the other is broadcast along them."""
     (a, b), (c, d) = (1, 1, *x.shape)[-2:], (1, 1, *y.shape)[-2:]
     length = max(b, d)
     apart = (a == 1) != (b == 1) or (c == 1) != (d == 1)
@@ -42,8 +42,8 @@ def _column(x: Any, k: int) -> Any:
 
 
 def reduced(ufunc: np.ufunc, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The reduction by a ufunc whose result has the dtype of `x`, to the same bits (but for which of two zeros is the
-    extreme)."""
+    """Reduce `x` by a ufunc whose result has the dtype of `x`. The bits are NumPy's, except for the sign of a zero that
+    is a minimum or maximum."""
     if not axes or x.size < policy.FEW_ROWS or not x.flags.c_contiguous:
         return ufunc.reduce(x, axes, x.dtype, None, keepdims)
     first, last = min(axes) % x.ndim, max(axes) % x.ndim
@@ -59,11 +59,11 @@ def reduced(ufunc: np.ufunc, x: Any, axes: tuple[int, ...], keepdims: bool) -> A
 
 
 _IN_C = {np.add: 0, np.maximum: 1, np.minimum: 2, np.multiply: 3, np.logical_or: 1, np.logical_and: 2}
-"""What they are called in C. The last two are of bools alone."""
+"""The ufuncs' numbers in C. The last two are for bools only."""
 
 
 def _before_short_rows(ufunc: np.ufunc, x: Any, start: int, stop: int) -> Any:
-    """The reduction along the axes from `start` to `stop`; None, if it had better be NumPy's."""
+    """Reduce along the axes from `start` to `stop` in C. Return None if NumPy should do it."""
     length = math.prod(x.shape[stop:])
     if not 1 < length <= policy.SHORT_ROW_AFTER:
         return None
@@ -84,7 +84,7 @@ def _is_of_short_rows(ufunc: np.ufunc, x: Any, axis: int) -> bool:
 
 
 def _rows(ufunc: np.ufunc, x: Any) -> Any:
-    """Short rows reduced column by column, a part of them that stays in the cache at a time."""
+    """Reduce short rows column by column, in blocks of rows that fit into the processor's cache."""
     rows = x.reshape(-1, x.shape[-1])
     out = np.empty(len(rows), x.dtype)
     for start in range(0, len(rows), policy.ROWS_AT_A_TIME):
@@ -93,11 +93,11 @@ def _rows(ufunc: np.ufunc, x: Any) -> Any:
 
 
 def _fold(ufunc: np.ufunc, columns: Any, out: Any) -> None:
-    if ufunc is np.add and len(columns) == 8:  # which NumPy adds up like this
+    if ufunc is np.add and len(columns) == 8:  # NumPy adds rows of 8 in this order
         columns = columns[::2] + columns[1::2]
         columns = columns[::2] + columns[1::2]
     ufunc(columns[0], columns[1], out=out)
     for column in columns[2:]:
         ufunc(out, column, out=out)
     if ufunc is np.add:
-        np.add(out, 0, out=out)  # where NumPy begins: a sum of -0.0 is 0
+        np.add(out, 0, out=out)  # NumPy's sums start at 0, so a sum of -0.0 is 0

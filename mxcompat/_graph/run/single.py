@@ -1,7 +1,7 @@
-"""Single nodes whose inputs are there: the shortest road, without linearizing anything.
+"""The fast path for a single node whose inputs have values. It does not linearize.
 
-An op that is called and looked at at once, in a loop say, is this. Small arrays stay in NumPy; for others there is an
-executable of this op alone, found by op, params and avals.
+A loop that calls an op and reads its result at once takes this path. Small arrays are computed in NumPy. For others, an
+executable of this op is looked up by op, params and avals.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _executables: dict[tuple, Executable] = {}
 
 
 def value_of(node: Node) -> Any:
-    """The value of a node whose inputs are there, if that needs no plan; else None."""
+    """Return the value of a node whose inputs have values, or None if it needs a plan."""
     op = node.op
     if policy.HOST and op in HOST and op not in COVERED and not policy.REPRODUCIBLE:
         value = _on_host(op, node)
@@ -50,7 +50,7 @@ def value_of(node: Node) -> Any:
 
 
 def _on_host(op: Op, node: Node) -> Any:
-    """The value by the op's host rule, if inputs and result are small NumPy arrays."""
+    """Compute the value by the op's host rule, if inputs and result are small NumPy arrays; otherwise return None."""
     out = node.aval
     if type(out) is not Aval or out.nbytes > policy.SINGLE_BYTES:
         return None
@@ -74,7 +74,7 @@ def _on_host(op: Op, node: Node) -> Any:
 
 
 def executable(op: Op, params: tuple, avals: Sequence[Aval]) -> Executable:
-    """The executable of one op, compiled if need be."""
+    """Return the executable of one op, and compile it if necessary."""
     key = (op, params, *avals)
     found = _executables.get(key)
     if found is None:
@@ -87,7 +87,7 @@ def executable(op: Op, params: tuple, avals: Sequence[Aval]) -> Executable:
 
 
 def remember(op: Op, params: tuple, avals: Sequence[Aval], found: Executable) -> None:
-    """Run such nodes with this executable from now on."""
+    """Store the executable for nodes with this op, these params and these avals."""
     if len(_executables) >= policy.MOST_SINGLE_NODES:
         _executables.clear()
     _executables[op, params, *avals] = found
@@ -103,5 +103,5 @@ budget.forgotten.append(_forget)
 
 
 def clear() -> None:
-    """Forget the executables."""
+    """Remove all executables of single ops from this cache."""
     _executables.clear()

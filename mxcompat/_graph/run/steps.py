@@ -1,8 +1,8 @@
-"""Steps: nodes that run by themselves, in the order in which the program made them.
+"""Steps: nodes that run alone, in the order in which the program made them.
 
-A collective is one: what it computes is not up to this process alone, so that it belongs into no executable of it, and
-the order matters. Before a step is taken, those made before it are, so far as anything still refers to them, whatever
-was asked for. What lies between two steps is computed as any other subgraph.
+A collective is a step: it involves other processes, so it cannot be a part of an executable, and the order matters.
+Before a step is taken, all earlier steps that are still referenced are taken, even if the evaluation does not need
+them. The nodes between two steps are computed like any other subgraph.
 """
 
 from __future__ import annotations
@@ -22,39 +22,40 @@ from ..ir.traces import oldest_trace
 __all__ = ["count", "explained", "explanations", "lock", "segments", "sequence", "take"]
 
 lock = threading.RLock()
-"""Held while a step is taken."""
+"""The lock that is held while a step is taken."""
 
 _numbers = itertools.count()
 _pending: dict[int, weakref.ref[Node]] = {}
-"""The steps not taken yet, by number; not those of which a transform under way makes its body."""
+"""The pending steps by number, without those in the body of a transform in progress."""
 
 
 def count() -> None:
-    """Number steps as they are made, from now on."""
+    """Start to number steps as they are made."""
     if _number not in created:
         created.append(_number)
 
 
 def _number(node: Node) -> None:
-    if node.op in STEP and node.trace < oldest_trace():  # else it is part of the body of a capture under way
+    if node.op in STEP and node.trace < oldest_trace():  # otherwise it is in the body of a capture in progress
         if len(_pending) > policy.MOST_FLYING:
             _forget(None)
         _pending[next(_numbers)] = weakref.ref(node)
 
 
 def _forget(node: Node | None) -> None:
-    """Forget a step, which then is only taken if it is asked for; None: those that are gone."""
+    """Remove a step from the pending ones, so that it is taken only if its value is needed. With None, remove all steps
+    whose nodes no longer exist."""
     for number, reference in list(_pending.items()):
         if reference() is node:
             _pending.pop(number, None)
 
 
 explanations: list[Callable[[Exception], Exception | None]] = []
-"""What is asked for the error to raise when a value does not come: some step may be under way that has failed."""
+"""Callbacks that may return a better error for one that came with a value, because a step in progress has failed."""
 
 
 def explained(error: Exception) -> Exception:
-    """The error to raise for one that came with a value."""
+    """Return the error to raise for an error that came with a value."""
     for explain in explanations:
         found = explain(error)
         if found is not None:
@@ -64,7 +65,7 @@ def explained(error: Exception) -> Exception:
 
 
 def sequence(subgraph: Subgraph) -> list[Node]:
-    """The steps to take for a subgraph, in order: its own, and those made before."""
+    """Return the steps to take for a subgraph, in order: its own, and all earlier ones."""
     wanted = dict.fromkeys([n for n in subgraph.order if n.op in STEP])
     found: list[Node] = []
     last = 0
@@ -79,12 +80,12 @@ def sequence(subgraph: Subgraph) -> list[Node]:
         if node in wanted:
             del wanted[node]
             last = len(found)
-    return [*found[:last], *wanted]  # the others are of the body of a capture under way
+    return [*found[:last], *wanted]  # the unnumbered ones are in the body of a capture in progress
 
 
 def segments(subgraph: Subgraph, steps: Sequence[Node], roots: Sequence[Node]) -> list[list[Node]]:
-    """The segments of a subgraph, each by its roots: steps one by one, and before them what they read. What several
-    read that do not depend on each other is computed at once."""
+    """Return the roots of the segments of a subgraph: each step is a segment, after a segment with its inputs. The
+    inputs of consecutive independent steps share a segment."""
     place = {node: k for k, node in enumerate(steps)}
     latest: dict[Node, int] = {}  # the last step that a node depends on
     for node in subgraph.order:
@@ -106,7 +107,8 @@ def segments(subgraph: Subgraph, steps: Sequence[Node], roots: Sequence[Node]) -
 
 
 def take(node: Node) -> tuple:
-    """The values of a step whose inputs have theirs. An error has a note of the line of the user's that made it."""
+    """Run a step whose inputs have values, and return its values. An error has a note with the user's line that made
+    the step."""
     try:
         return STEP[node.op](node)  # type: ignore[index]
     except Exception as error:

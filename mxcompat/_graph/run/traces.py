@@ -1,6 +1,6 @@
-"""Traces: what JAX keeps of each jitted function for each shape that it has met, most of `jax.numpy`'s among them.
+"""Traces: bound JAX's cache of traces of jitted functions, which include most functions of `jax.numpy`.
 
-Its cache of these is the one that JAX gives no bound; when a function is met at a shape again, it is traced again.
+JAX keeps a trace for each function and shape, without a limit. After an eviction, the function is traced again.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ __all__ = ["clear", "count", "held", "make_room"]
 
 
 def count() -> int:
-    """How many there are."""
+    """Return the number of cached traces."""
     return trace_count() if is_imported() else 0
 
 
 def held() -> int:
-    """About how many bytes they hold."""
+    """Return the estimated size of the cached traces in bytes."""
     return count() * policy.BYTES_PER_TRACE
 
 
 def make_room() -> None:
-    """Forget them if they hold more than they may. JAX does not say which were used last."""
+    """Drop all traces if they exceed the limit. JAX does not record their last uses, so LRU eviction is not
+    possible."""
     if held() > policy.trace_bytes():
         clear()
 
 
 def clear() -> None:
-    """Forget them. What JAX has compiled of the functions stays."""
+    """Drop all traces. JAX's compiled functions stay."""
     if is_imported():
         clear_traces()

@@ -1,4 +1,4 @@
-"""Trials: how long NumPy and XLA take for the same, each for a while, to see which of them is to do it."""
+"""Trials: time NumPy and XLA on the same Program, to choose the faster one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["time_both"]
 
 
 def time_both(trial: Trial, plan: OpByOp, subgraph: Subgraph, record: cache.Record, products: bool) -> None:
-    """Note what the two ways take. Each runs for a while: what it works on is in the processor's caches then, as it is
-    where it runs for good."""
+    """Time both tiers, and note the best times in the record. Each tier runs several times in a row, so that its data
+    are in the processor's caches, as in normal use."""
     leaves = subgraph.leaves
     arrays = [to_jax(n.value) if type(n.value) is np.ndarray else jax_value(n) for n in leaves if n.op is not SCALAR]
     jax.block_until_ready(arrays)
@@ -35,7 +35,7 @@ def time_both(trial: Trial, plan: OpByOp, subgraph: Subgraph, record: cache.Reco
 
 
 def _times(trial: Trial, most: int, run: Callable[[], Any]) -> list[float]:
-    """What each of so many runs takes, in seconds."""
+    """Return the seconds that each run takes, for at most `most` runs."""
     taken: list[float] = []
     end = perf_counter() + trial.seconds
     while len(taken) < most:

@@ -1,7 +1,7 @@
-"""Values: the data of a node, as JAX needs it and as NumPy does.
+"""Values: convert the value of a node between NumPy and JAX.
 
-What NumPy has made stays a NumPy array until XLA needs it, and what XLA has made a JAX array; on a CPU either is seen
-as the other without a copy, where that is safe.
+A result of NumPy stays a NumPy array until XLA needs it, and a result of XLA stays a JAX array. On a CPU, the
+conversion shares memory where that is safe.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ __all__ = ["aligned", "aligned_bytes", "in_order", "jax_value", "numpy_value", "
 
 
 def jax_value(node: Node) -> Any:
-    """The value of a node, which is not a Python number, as a JAX array; it stays one."""
+    """Convert the value of a node, which is not a Python number, to a JAX array, store it in the node and return it."""
     value = node.value
     if type(value) is np.ndarray:
         require_threads()
-        del value  # it would be one reference more
+        del value  # it would count as one more reference
         taken, value = sole(node), node.value
         if taken:
             buffers.gone(value)
-        # what nobody else sees may be shared with XLA, which may write over it one day
+        # memory without other references may be shared with XLA, which may overwrite it
         node.value = value = _put(value if taken else aligned(value))
         buffers.count(value, node.aval)
     elif type(value) is tuple and any(type(v) is np.ndarray for v in value):
@@ -44,7 +44,7 @@ def jax_value(node: Node) -> Any:
 
 
 def to_jax(value: Any) -> jax.Array:
-    """A JAX array with a copy of NumPy's data."""
+    """Copy a NumPy array to a JAX array."""
     require_threads()
     return _put(aligned(value))
 
@@ -57,14 +57,15 @@ def _put(data: np.ndarray) -> jax.Array:
 
 
 def aligned(data: np.ndarray) -> np.ndarray:
-    """A copy, at an address where XLA takes it over as it is. JAX compiles a copy of its own for each shape."""
+    """Return a copy at an aligned address, whose memory XLA can use without another copy. (JAX would compile a program
+    for each shape to copy it.)"""
     copy = aligned_bytes(data.nbytes).view(data.dtype).reshape(data.shape)
     copy[...] = data
     return copy
 
 
 def aligned_bytes(count: int) -> np.ndarray:
-    """So many bytes of new memory, at such an address."""
+    """Allocate `count` bytes at an aligned address."""
     memory = np.empty(count + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     return memory[start : start + count]
@@ -74,7 +75,8 @@ _ALIGNMENT = 64
 
 
 def numpy_value(node: Node) -> Any:
-    """The value of a node as a NumPy array, or a NumPy scalar of a Python number. Called where NumPy does not warn."""
+    """Return the value of a node as a NumPy array, and a Python number as a NumPy scalar. The caller must have switched
+    off NumPy's warnings."""
     value = node.value
     if type(value) is np.ndarray:
         return value
@@ -85,8 +87,8 @@ def numpy_value(node: Node) -> Any:
 
 
 def settled(value: Any, promised: Any) -> Any:
-    """What an op made in NumPy, as the value of a node: contiguous, and no small view that keeps a large array
-    alive."""
+    """Convert an op's NumPy result to the value of a node: make it contiguous, and copy a small view that would keep a
+    large array alive."""
     if isinstance(promised, tuple):
         return tuple([settled(v, a) for v, a in zip(value, promised, strict=True)])
     value = np.asarray(value)
@@ -101,8 +103,8 @@ def settled(value: Any, promised: Any) -> Any:
 
 
 def in_order(x: Any) -> Any:
-    """The same array; a small one as a copy, if its elements do not lie one after the other. NumPy adds up in the order
-    in which they lie, and the same sum is to have the same bits whatever was evaluated before it."""
+    """Return the array, or a C-contiguous copy if it is small. NumPy sums in memory order, and the bits of a sum must
+    not depend on earlier evaluations."""
     if type(x) is not np.ndarray or x.flags.c_contiguous or x.nbytes > policy.ORDERED_BYTES:
         return x
     return np.ascontiguousarray(x)
@@ -113,7 +115,8 @@ def _base_bytes(value: np.ndarray) -> int:
 
 
 def sole(node: Node) -> bool:
-    """Whether the node alone refers to its value, and to the memory of that. The caller has no variable for either."""
+    """Return True if only the node refers to its value and to the value's memory. The caller must not hold references
+    to them."""
     if of_value(node) != 0:
         return False
     if not isinstance(node.value, np.ndarray) or node.value.base is None:

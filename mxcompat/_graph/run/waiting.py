@@ -1,4 +1,4 @@
-"""Waiting for what XLA computes: what is likely to be there soon is looked for, as being woken takes longer."""
+"""Wait for results of XLA. If a result is likely to be ready soon, spin first, because waking a thread takes longer."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .. import policy
 __all__ = ["give_way", "until_ready"]
 
 give_way: Callable[[], None] = getattr(os, "sched_yield", lambda: sleep(0))
-"""Lets other threads run."""
+"""Yield the processor to other threads."""
 
 
 def until_ready(values: Sequence[Any], look: bool = True) -> None:
-    """Block until these JAX arrays, or tuples of them, are there.
+    """Block until these JAX arrays, or tuples of them, are ready.
 
     Args:
-        look: whether to look for the first of them for a while before going to sleep.
+        look: spin on the first of them for a short time before blocking.
     """
     if look:
         _look(values[0][0] if type(values[0]) is tuple else values[0])

@@ -24,7 +24,7 @@ _HALVES = {np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)}
 _FLOAT32 = np.dtype(np.float32)
 
 Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
-"""The summed axes of two arrays, and their batch axes, as for `jax.lax.dot_general`."""
+"""Dimension numbers of a contraction: the summed axes and the batch axes, as for `jax.lax.dot_general`."""
 
 
 def wide_dtype(dtype: Any) -> Any:

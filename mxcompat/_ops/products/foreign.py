@@ -1,8 +1,8 @@
-"""Products with stored matrices in XLA's programs: on a CPU these call C (`_native/ffi.c`), through XLA's foreign-
-function interface, so that no version's fusion decides whether a matrix is unpacked.
+"""Products with stored matrices in XLA's programs. On a CPU, these call C (`_native/ffi.c`) through XLA's foreign
+function interface. So it does not depend on XLA's fusion if a matrix is unpacked in memory.
 
-A product is a primitive of JAX. Where C cannot be called it is lowered to what it is made of in JAX: on other
-platforms, over several devices, in what is exported, and without a compiler at installation.
+A product is a primitive of JAX. If C cannot be called, it is lowered to JAX operations: on other platforms, over
+several devices, in exported programs, and if the C code was not built.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ __all__ = ["call_stored", "primitive", "reads"]
 
 
 def reads(*dtypes: Any) -> bool:
-    """Whether there is C, and it has these dtypes of JAX arrays."""
+    """Return True if the C code was built, and reads these dtypes."""
     return native is not None and all(np.dtype(d) in KINDS for d in dtypes)
 
 
 def primitive(name: str, plain: Callable[..., Any], foreign: Callable[..., Any]) -> Any:
-    """A primitive of JAX that has one result.
+    """Return a primitive of JAX with one result.
 
     Args:
         name: its name.
-        plain: computes it of JAX arrays, with the primitive's parameters by name.
-        foreign: the same where C can be called.
+        plain: computes it with JAX operations. The primitive's parameters are keyword arguments.
+        foreign: computes it by a call of C.
 
-    Its derivatives, and what it is over an axis more, are for the caller to register.
+    The caller must register its derivatives and its batching rule.
     """
     from jax.extend.core import Primitive  # here, since it imports JAX
 
@@ -57,7 +57,7 @@ def primitive(name: str, plain: Callable[..., Any], foreign: Callable[..., Any])
 
 
 def _is_called(ctx: Any) -> bool:
-    """Whether what is being lowered runs on one device of this process, where there is C."""
+    """Return True if the lowered program runs on one device of this process, and C can be called."""
     return is_for_one_device(ctx) and register()
 
 
@@ -65,11 +65,11 @@ def call_stored(
     x: Any, words: Any, scales: Any, biases: Any, units: Any, lhs: Any, rhs: Any, kind: int, scale_kind: int,
     transposed: bool, group: int, sizes: tuple[int, ...], out: Any,
 ) -> Any:  # fmt: skip
-    """A call of C.
+    """Return the result of a call of C.
 
     Args:
-        kind, scale_kind: how C calls the elements of the matrices, and scales that are codes.
-        sizes: of `Product` in kernels.h: inner, outer, matrices, x_matrices, products, rows.
+        kind, scale_kind: C's kinds of the elements of the matrices, and of scales that are codes.
+        sizes: fields of `Product` in kernels.h: inner, outer, matrices, x_matrices, products, rows.
         out: the shape and dtype of the result.
     """
     given = [a for a in (x, words, scales, biases, units, lhs, rhs) if a is not None]

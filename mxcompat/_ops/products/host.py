@@ -92,7 +92,7 @@ def kron(x: Any, y: Any) -> Any:
 
 
 VECTORS = {TABLE["inner"]: inner, TABLE["outer"]: outer, TABLE["kron"]: kron}
-"""Products of arrays with one dtype."""
+"""Maps ops to their functions for arrays of one dtype."""
 
 
 def _of_vectors(product: Any) -> Any:

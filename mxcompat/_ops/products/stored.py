@@ -1,7 +1,7 @@
 """Products with matrices that are stored in less than float32: quantized, or of half precision.
 
-C reads them as they are (`_native/products.c`), multiplies in float32 and rounds the sums once. It writes nothing but
-the result. Without it the callers unpack a matrix, or cast it, first.
+C reads the matrices as they are stored (`_native/products.c`), multiplies in float32 and rounds the sums once, without
+unpacked copies in memory. If the C code was not built, the callers unpack or cast a matrix first.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ KINDS: dict[Any, int] = {
     "e2m1": 7, "e4m3": 8, "e8m0": 12,
     np.dtype(ml_dtypes.bfloat16): 9, np.dtype(np.float16): 10, np.dtype(np.float32): 11,
 }  # fmt: skip
-"""How C calls what elements may be: codes of so many bits, small floats, and floats of these dtypes."""
+"""C's kinds of elements: integer codes by their bits, small floats by their names, and floats by their dtypes."""
 
 
 class Stored(NamedTuple):
-    """Matrices that lie one behind the other in memory.
+    """Matrices that are contiguous in memory.
 
-    `words`, `scales` and `biases` can be read byte by byte; `units` has a number for each matrix that its scales are
-    multiplied by. `kinds` are those of elements, scales and biases. `group` elements of a row share a scale.
+    `words`, `scales` and `biases` are arrays with a buffer for C. `units` has a factor for the scales of each matrix.
+    `kinds` are C's kinds of elements, scales and biases. `group` elements of a row share a scale.
     """
 
     words: Any
@@ -44,13 +44,13 @@ class Stored(NamedTuple):
 
 
 def as_bytes(x: Any) -> Any:
-    """An array in order, of a dtype that other languages know."""
+    """Return a C-contiguous array with a dtype that C knows: uint16 for half precision."""
     x = np.ascontiguousarray(x)
     return x.view(np.uint16) if x.dtype.itemsize == 2 else x
 
 
 def dense(matrices: Any) -> Stored:
-    """Matrices of half precision, an array of shape (..., rows, columns) in order, as C reads them."""
+    """Return matrices of half precision, a C-contiguous array of shape (..., rows, columns), as C reads them."""
     rows, columns = matrices.shape[-2:]
     kind = KINDS[matrices.dtype]
     count = math.prod(matrices.shape[:-2])
@@ -58,15 +58,15 @@ def dense(matrices: Any) -> Stored:
 
 
 def multiply_stored(x: Any, matrices: Stored, transposed: bool, dtype: Any, lhs: Any = None, rhs: Any = None) -> Any:
-    """Products with matrices, or with these `transposed`.
+    """Return products with matrices.
 
     Args:
         x: an array of shape (A, M, K), of float32, bfloat16 or float16.
-        matrices: the matrices, of K rows (columns, if `transposed`).
-        transposed: whether to multiply by the matrices transposed.
-        dtype: that of the result, one of the same.
-        lhs: of each product which of the A matrices of x; None for all in turn, or the only one.
-        rhs: the same of `matrices`. What is beyond their number is moved to the nearest.
+        matrices: the matrices, with K rows (K columns if `transposed`).
+        transposed: multiply by the transposed matrices.
+        dtype: the dtype of the result: float32, bfloat16 or float16.
+        lhs: the number of the matrix of x for each product; None for all A matrices in turn, or the only one.
+        rhs: the same for `matrices`. Numbers out of bounds are clipped.
 
     Returns:
         An array of shape (products, M, N).
@@ -88,7 +88,7 @@ def _numbers(x: Any) -> Any:
 
 
 def multiplied(x: Any, matrices: Stored, batch: tuple[int, ...], transposed: bool, dtype: Any) -> Any:
-    """Products with matrices whose leading axes are `batch`, which is broadcast against those of x."""
+    """Return products with matrices whose leading axes are `batch`. These broadcast against the leading axes of x."""
     if x.ndim == 1:
         return multiplied(x[None], matrices, batch, transposed, dtype)[..., 0, :]
     lead, tail = x.shape[:-2], x.shape[-2:]
@@ -100,7 +100,7 @@ def multiplied(x: Any, matrices: Stored, batch: tuple[int, ...], transposed: boo
 
 
 def gathered(x: Any, matrices: Stored, lhs: Any, rhs: Any, transposed: bool, dtype: Any) -> Any:
-    """Products of chosen matrices, by their numbers, both of which are broadcast against each other."""
+    """Return products of the matrices with these numbers. `lhs` and `rhs` broadcast against each other."""
     lhs, rhs = np.broadcast_arrays(lhs, rhs)
     x = x.reshape(-1, *x.shape[-2:])
     out = multiply_stored(x, matrices, transposed, dtype, lhs.ravel(), rhs.ravel())
@@ -108,7 +108,8 @@ def gathered(x: Any, matrices: Stored, lhs: Any, rhs: Any, transposed: bool, dty
 
 
 def multiply_halves(x: Any, y: Any, dtype: Any) -> Any:
-    """`x @ y` in a dtype, if one is an array of half precision that is worth it, and C has the dtypes; else None."""
+    """Return `x @ y` in a dtype, computed in C. Return None if C does not have the dtypes, or if no operand is a half-
+    precision array that is large enough."""
     if native is None or type(x) is not np.ndarray or type(y) is not np.ndarray or x.shape[-1] <= ORDERED_TERMS:
         return None
     if not (x.dtype in KINDS and y.dtype in KINDS and dtype in KINDS):

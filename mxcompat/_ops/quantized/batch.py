@@ -1,4 +1,4 @@
-"""Batching of quantization, and of products with quantized matrices that are not mapped over themselves."""
+"""Batching of quantization, and of products whose quantized matrices are not mapped."""
 
 from __future__ import annotations
 

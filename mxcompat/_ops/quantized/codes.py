@@ -1,6 +1,6 @@
-"""Quantization in NumPy: codes packed into words and back, small floats by tables, and what groups of codes stand for.
+"""Quantization in NumPy: pack and unpack codes, convert small floats by tables, encode and decode groups.
 
-To the bit what `packing`, `fp8` and `quantize` make of JAX arrays. Codes are uint8 here.
+The results have the same bits as those of `packing`, `fp8` and `quantize` on JAX arrays. Codes are uint8 here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
 
 
 def unpack(words: Any, bits: int) -> Any:
-    """The codes of shape (..., 32 / bits * n) in uint32 words of shape (..., n)."""
+    """Return the codes of shape (..., 32 / bits * n) in uint32 words of shape (..., n)."""
     octets = np.ascontiguousarray(words).view(np.uint8)
     if bits == 8:
         return octets
@@ -47,13 +47,13 @@ def unpack(words: Any, bits: int) -> Any:
 
 
 def _lane(bits: int) -> tuple[int, int]:
-    """How many codes and how many bytes make the shortest run that fills whole bytes."""
+    """Return the numbers of codes and of bytes in the shortest run of codes that fills whole bytes."""
     run = 8 if bits % 2 else 4
     return run, run * bits // 8
 
 
 def pack(codes: Any, bits: int) -> Any:
-    """The inverse of `unpack`."""
+    """Pack codes into words: the inverse of `unpack`."""
     lead, count = codes.shape[:-1], codes.shape[-1]
     if bits == 8:
         return np.ascontiguousarray(codes).view(np.uint32)
@@ -69,7 +69,7 @@ def pack(codes: Any, bits: int) -> Any:
 
 
 def to_e4m3(x: Any) -> Any:
-    """The e4m3 codes nearest to floats; beyond the largest, and for nan, the code of the largest."""
+    """Return the e4m3 codes nearest to floats. Larger floats, and NaN, get the code of the largest value."""
     x = x.astype(_f32, copy=False)
     size = np.abs(x)
     size = np.where(size < _f32(E4M3_MAX), size, _f32(E4M3_MAX))
@@ -78,7 +78,7 @@ def to_e4m3(x: Any) -> Any:
 
 @lru_cache(None)
 def _small_floats(kind: str) -> Any:
-    """The float32 values of all codes: "e4m3", "e2m1" or "e8m0"."""
+    """Return the float32 values of all codes of a kind: "e4m3", "e2m1" or "e8m0"."""
     codes = np.arange(256)
     if kind == "e4m3":
         return codes.astype(np.uint8).view(_E4M3).astype(_f32)
@@ -89,19 +89,19 @@ def _small_floats(kind: str) -> Any:
 
 
 def from_e4m3(codes: Any) -> Any:
-    """The floats (float32) of e4m3 codes."""
+    """Return the float32 values of e4m3 codes."""
     return _small_floats("e4m3")[codes]
 
 
 def _to_e2m1(x: Any) -> Any:
-    """The e2m1 codes nearest to floats, as `fp8.to_e2m1` has them."""
+    """Return the e2m1 codes nearest to floats, with the ties of `fp8.to_e2m1`."""
     size = np.abs(x)
     code = np.searchsorted(np.array(E2M1_TIES, _f32), np.where(size <= _f32(E2M1_FAR), size, _f32(0))).astype(np.uint8)
     return np.where((x < 0) & (code > 0), code | np.uint8(8), code)
 
 
 def _to_e8m0(x: Any) -> Any:
-    """The codes of the powers of two next above floats that are not negative, as `fp8.to_e8m0` has them."""
+    """Return the codes of the next powers of two above nonnegative floats, with the rounding of `fp8.to_e8m0`."""
     bits = np.ascontiguousarray(x, _f32).view(np.uint32)
     exponent = ((bits >> np.uint32(23)).astype(np.int32) - 127).astype(_f32)
     fraction = (bits & np.uint32(0x7FFFFF)).astype(_f32) * _f32(np.log2(np.e) * 2**-23)
@@ -115,14 +115,14 @@ def grouped(x: Any, how: Scheme) -> Any:
 
 
 def _over(x: Any, divisor: Any) -> Any:
-    """x / divisor, rounded to the dtype of x as one division is."""
+    """Return x / divisor, rounded once to the dtype of x."""
     if x.dtype == _f32:
         return x / np.asarray(divisor, _f32)
     return (x.astype(np.float64) / np.asarray(divisor, np.float64)).astype(x.dtype)
 
 
 def encode(w: Any, how: Scheme, global_scale: Any = None) -> tuple[Any, ...]:
-    """The codes (uint8, the shape of w), scales and, in mode "affine", biases of floats."""
+    """Return the codes (uint8, the shape of w), the scales and, in mode "affine", the biases of floats."""
     groups = grouped(w, how)
     if how.mode == "affine":
         codes, *scales = _affine(groups, how.bits)
@@ -173,20 +173,20 @@ def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
 
 
 def _unit(scales: Any, how: Scheme) -> Any:
-    """The floats (float32) of the scales of a mode that is not "affine"."""
+    """Return the float32 values of the scales of a mode other than "affine"."""
     return _small_floats("e4m3" if how.mode == "nvfp4" else "e8m0")[scales]
 
 
 @lru_cache(None)
 def _pairs(kind: str) -> Any:
-    """For each byte the two floats (float32) that its nibbles stand for, as one item."""
+    """Return a table with the two float32 values of each byte's nibbles, as one complex64 item."""
     values = _small_floats(kind) if kind == "e2m1" else np.arange(16, dtype=_f32)
     octets = np.arange(256)
     return np.stack([values[octets & 15], values[octets >> 4]], -1).view(np.complex64)[:, 0]
 
 
 def floats(words: Any, how: Scheme) -> Any:
-    """The float32 values of packed codes, not yet scaled."""
+    """Return the float32 values of packed codes, without scales."""
     affine = how.mode == "affine"
     if how.bits == 4:
         octets = np.ascontiguousarray(words).view(np.uint8)
@@ -196,12 +196,12 @@ def floats(words: Any, how: Scheme) -> Any:
 
 
 def decode(words: Any, scales: Any, biases: Any, how: Scheme, dtype: Any = _f32) -> Any:
-    """The floats that packed codes stand for, in float32 or float64."""
+    """Return the dequantized floats of packed codes, in float32 or float64."""
     return _scaled(floats(words, how).astype(dtype, copy=False), scales, biases, how)
 
 
 def _scaled(values: Any, scales: Any, biases: Any, how: Scheme) -> Any:
-    """Values, written over, times the scales of their groups, and the biases added."""
+    """Multiply values in place by the scales of their groups, and add the biases."""
     x = grouped(values, how)
     if how.mode == "affine":
         x *= scales[..., None].astype(x.dtype, copy=False)
@@ -212,7 +212,7 @@ def _scaled(values: Any, scales: Any, biases: Any, how: Scheme) -> Any:
 
 
 def rounded_through(x: Any, how: Scheme, global_scale: Any = None) -> Any:
-    """x as it is after quantization, in float32."""
+    """Return x rounded by quantization, in float32."""
     codes, scales, *biases = encode(x, how, global_scale)
     if how.mode == "affine":
         values = codes.astype(_f32)

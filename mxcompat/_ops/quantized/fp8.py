@@ -1,7 +1,7 @@
-"""Floats of 8 and 4 bits: `to_fp8`, `from_fp8`, and the codes that quantization is made of.
+"""Floats of 8 and 4 bits: `to_fp8`, `from_fp8`, and the conversions for quantization.
 
-Everything is integer arithmetic on the bits of a float32, so that it fuses into what uses it and rounds the same way
-on every backend.
+All conversions are integer arithmetic on the bits of a float32. So XLA fuses them into the op that reads the result,
+and they round in the same way on every backend.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _float(bits: Any) -> Any:
 
 
 def to_e4m3(x: Any) -> Any:
-    """The e4m3 codes, as uint32, nearest to floats; beyond the largest, and for nan, the code of the largest."""
+    """Return the e4m3 codes (uint32) nearest to floats. Larger floats, and NaN, get the code of the largest value."""
     x = x.astype(jnp.float32)
     sign = _bits(x) >> _u32(31)
     size = jnp.abs(x)
@@ -53,7 +53,7 @@ def to_e4m3(x: Any) -> Any:
 
 
 def from_e4m3(code: Any) -> Any:
-    """Floats (float32) of e4m3 codes."""
+    """Return the float32 values of e4m3 codes."""
     code = code.astype(jnp.uint32)
     size = code & _u32(0x7F)
     normal = _float((size << _u32(20)) + _u32(120 << 23))
@@ -63,8 +63,8 @@ def from_e4m3(code: Any) -> Any:
 
 
 def to_e2m1(x: Any) -> Any:
-    """The e2m1 codes, as uint32, nearest to floats: the one towards zero where two are, and never that of -0. From
-    floats beyond `E2M1_FAR` the distances are the same to all codes, so that they get the first."""
+    """Return the e2m1 codes (uint32) nearest to floats. Ties go towards zero, and the code of -0 is never used. Floats
+    beyond `E2M1_FAR` have the same rounded distance to all codes, so they get the first code."""
     x = x.astype(jnp.float32)
     size = jnp.abs(x)
     size = jnp.where(size <= _f32(E2M1_FAR), size, _f32(0))
@@ -73,16 +73,16 @@ def to_e2m1(x: Any) -> Any:
 
 
 def from_e2m1(code: Any) -> Any:
-    """Floats (float32) of e2m1 codes."""
+    """Return the float32 values of e2m1 codes."""
     size = (_u32(0xC8643210) >> ((code & _u32(7)) << _u32(2))) & _u32(15)  # a table of the doubled values, in nibbles
     value = size.astype(jnp.int32).astype(jnp.float32) * _f32(0.5)
     return jnp.where((code & _u32(8)) != 0, -value, value)
 
 
 def to_e8m0(x: Any) -> Any:
-    """The codes, as uint32, of the powers of two next above floats that are not negative; of 1 for 0.
+    """Return the codes (uint32) of the next powers of two above nonnegative floats, and the code of 1 for 0.
 
-    The exponent is that of a logarithm rounded to float32, as MLX takes it: just above a power of two it may be lost.
+    As in MLX, the exponent comes from a logarithm rounded to float32. So floats just above a power of two may get it.
     """
     bits = _bits(x.astype(jnp.float32))
     exponent = (bits >> _u32(23)).astype(jnp.int32) - 127
@@ -93,7 +93,7 @@ def to_e8m0(x: Any) -> Any:
 
 
 def from_e8m0(code: Any) -> Any:
-    """Floats (float32) of the codes of powers of two."""
+    """Return the float32 values of the codes of powers of two."""
     code = code.astype(jnp.uint32)
     return _float(jnp.where(code == 0, _u32(1 << 22), code << _u32(23)))
 
@@ -117,17 +117,17 @@ FROM_FP8 = op("from_fp8", lambda x, dtype: from_e4m3(x).astype(dtype._numpy), _f
 
 
 def to_fp8(x: array, *, stream: Any = None) -> array:
-    """The nearest 8-bit floats (e4m3).
+    """Convert floats to the nearest 8-bit floats (e4m3).
 
     Args:
         x: a float array of any shape.
         stream: accepted, and ignored.
 
     Returns:
-        A uint8 array with the shape of `x`: the codes. What is beyond 448, and nan, becomes ±448.
+        A uint8 array with the shape of `x`: the codes. Values beyond 448, and NaN, become ±448.
 
     Raises:
-        ValueError: if `x` is no real float array.
+        ValueError: if `x` is not a real float array.
 
     Example:
         >>> mx.to_fp8(mx.array([1.0, 1000.0]))
@@ -138,7 +138,7 @@ def to_fp8(x: array, *, stream: Any = None) -> array:
 
 
 def from_fp8(x: array, dtype: Dtype = _d.bfloat16, *, stream: Any = None) -> array:
-    """The values of 8-bit floats (e4m3).
+    """Convert 8-bit floats (e4m3) to a float dtype.
 
     Args:
         x: a uint8 array of any shape: the codes.
@@ -149,7 +149,7 @@ def from_fp8(x: array, dtype: Dtype = _d.bfloat16, *, stream: Any = None) -> arr
         An array with the shape of `x` and that dtype.
 
     Raises:
-        ValueError: if `x` is no uint8 array, or `dtype` no real float.
+        ValueError: if `x` is not a uint8 array, or `dtype` is not a real float.
 
     Example:
         >>> mx.from_fp8(mx.array([56, 126], dtype=mx.uint8))

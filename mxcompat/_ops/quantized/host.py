@@ -1,5 +1,5 @@
-"""Quantization, and products with quantized matrices, on the host: in C (`stored`), or without it in NumPy, where a
-matrix is unpacked once for all rows, and kept in float32 until the product is rounded."""
+"""Quantization, and products with quantized matrices, on the host: in C (`stored`) or in NumPy. NumPy unpacks a matrix
+once for all rows, to float32, and rounds the product once."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def _host_quantize(out: Any, params: tuple, w: Any, *global_scale: Any) -> Any:
 
 
 def _blocks(groups: int, how: Scheme) -> Iterator[slice]:
-    """Parts of so many groups that are small enough for a cache."""
+    """Return slices of the groups that are small enough for the processor's cache."""
     step = QUANTIZED_ELEMENTS // how.group_size
     return (slice(start, start + step) for start in range(0, groups, step))
 
 
 def _repeated(x: Any, how: Scheme, shape: tuple[int, ...]) -> Any:
-    """A value for each element from one for each group, or from one for all."""
+    """Return a value for each element, from a value for each group, or from one value for all."""
     return np.broadcast_to(x, shape) if x.shape[-1] == 1 != shape[-1] else x.repeat(how.group_size, -1)
 
 
@@ -122,14 +122,14 @@ def _push_dequantize(tangents: Any, y: Any, params: tuple, scales: Any, w: Any, 
 
 
 def _first(x: Any, *parts: Any) -> tuple[Any, ...]:
-    """The parts of a quantized matrix, of the first of several where a vector or one matrix is multiplied."""
+    """Return the parts of the quantized matrices. If x is a vector or one matrix, return those of the first matrix."""
     if x.ndim > 2 or parts[-1].ndim <= 2:
         return parts
     return tuple([a if a is None else a.reshape(-1, *a.shape[-2:])[0] for a in parts])
 
 
 def _matrix(parts: tuple[Any, ...], how: Scheme, transpose: bool) -> Any:
-    """The matrix to multiply by, in float32, of scales, biases and words."""
+    """Return the right operand in float32, from scales, biases and words."""
     scales, biases, w = parts
     y = decode(w, scales, biases, how)
     return swapped(y) if transpose else y
@@ -142,7 +142,7 @@ def _host_product(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
 
 
 def _product(x: Any, parts: tuple[Any, ...], how: Scheme, transpose: bool, dtype: Any, result: Any) -> Any:
-    """A product of x, cast to a dtype, and a quantized matrix, or several, in the dtype `result`."""
+    """Return the product of x, cast to `dtype`, and one or several quantized matrices, in the dtype `result`."""
     scales, biases, w = parts
     matrices = stored(how, scales, biases, w) if x.size and w.size else None
     if matrices is None:
@@ -177,7 +177,7 @@ def _push_product(tangents: Any, out: Any, params: tuple, x: Any, *inputs: Any) 
     parts = _first(x, *matrix_inputs(how, inputs)[:3])
     x = widened(x, out.dtype)
     total = np.zeros((), x.dtype) if t is None else _product(t, parts, how, transpose, out.dtype, x.dtype)
-    if any(m is not None for m in moved):  # of scales and biases, in which the matrix is linear
+    if any(m is not None for m in moved):  # tangents of scales and biases, in which the matrix is linear
         given = [np.zeros(p.shape, p.dtype) if m is None else m for m, p in zip(moved, parts[:2], strict=False)]
         if parts[2] is not inputs[2]:
             return None
@@ -190,15 +190,15 @@ def _flat(a: Any) -> Any:
 
 
 class _Chosen:
-    """Products of matrices of x with quantized ones, both by number.
+    """Products of selected matrices of x with selected quantized matrices.
 
     Args:
-        lhs, rhs: the numbers, or None for all matrices in place.
-        build: makes the matrix that has a number.
+        lhs, rhs: the numbers of the selected matrices, or None for all matrices in place.
+        build: returns the unpacked matrix with a number.
         batch: the leading axes of the quantized matrices.
-        shape: of each of them, as multiplied.
-        matrices: all of them as C reads them, if it does.
-        transpose: whether they are multiplied transposed.
+        shape: the shape of each quantized matrix as right operand.
+        matrices: all matrices as C reads them, or None if C cannot.
+        transpose: multiply by the transposed matrices.
     """
 
     def __init__(
@@ -211,12 +211,12 @@ class _Chosen:
         self.rhs = np.arange(self.count).reshape(batch) if rhs is None else clipped(rhs, self.count)
 
     def rows(self, x: Any) -> Any:
-        """Which matrix of x each product takes."""
+        """Return the number of the matrix of x for each product."""
         count = math.prod(x.shape[:-2])
         return np.arange(count).reshape(x.shape[:-2]) if self.lhs is None else clipped(self.lhs, count)
 
     def product(self, x: Any, dtype: Any) -> Any:
-        """The products in a dtype: with x as it is, if C reads that, else cast to the dtype first."""
+        """Return the products in a dtype. x is first cast to this dtype, unless C reads x as it is."""
         if self.matrices is not None:
             x = x if x.dtype in KINDS else x.astype(dtype)
             return gathered(x, self.matrices, self.rows(x), self.rhs, self.transpose, dtype)
@@ -224,7 +224,7 @@ class _Chosen:
         return rounded(chosen(_flat(x)[self.rows(x)], self.rhs, self.build, self.count, self.shape), dtype)
 
     def pull(self, g: Any, x: Any) -> Any:
-        """The cotangent of x."""
+        """Return the cotangent of x."""
         lead = g.shape[:-2]
         inner, columns = self.shape
         rhs = np.broadcast_to(self.rhs, lead)
@@ -281,7 +281,7 @@ def _push_gather(tangents: Any, y: Any, params: tuple, x: Any, *inputs: Any) -> 
 
 
 def _weights(w: Any, scales: Any, global_scale: Any, how: Scheme) -> Any:
-    """The second matrix of a quantized product, after quantization, in float32."""
+    """Return the second matrix of a quantized product, rounded by quantization, in float32."""
     if scales is None:
         return rounded_through(w, how, global_scale)
     out = decode(w, scales, None, how)

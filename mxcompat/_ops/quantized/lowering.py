@@ -1,6 +1,6 @@
 """Products with quantized matrices as a primitive of JAX (`products.foreign`), and its derivatives.
 
-What it is made of is the same for all: matrices that are unpacked, and chosen by numbers, of which there may be none.
+All products have one form: matrices are selected by numbers, which are optional, unpacked, and multiplied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["matrix_inputs", "multiply", "multiply_chosen"]
 
 
 def matrix_inputs(how: Scheme, inputs: tuple) -> tuple[Any, Any, Any, tuple]:
-    """Scales, biases (or None), words and what follows, of an op's inputs after the first."""
+    """Split an op's inputs after the first into scales, biases (or None), words, and the remaining ones."""
     if how.mode == "affine":
         return inputs[0], inputs[1], inputs[2], inputs[3:]
     return inputs[0], None, inputs[1], inputs[2:]
@@ -34,12 +34,12 @@ def matrix_inputs(how: Scheme, inputs: tuple) -> tuple[Any, Any, Any, tuple]:
 def multiply(
     x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool = False, right: bool = False, scaled: bool = False
 ) -> Any:
-    """Products of matrices of x with quantized ones, in the dtype of x.
+    """Return products of matrices of x with quantized matrices, in the dtype of x.
 
     Args:
         x: an array of shape (..., M, K), or (K,) for a single quantized matrix.
-        inputs: scales, biases (in mode "affine"), words, and what the flags say: numbers of matrices of x, numbers of
-            quantized matrices, and global scales, one for each of these.
+        inputs: scales, biases (in mode "affine"), and words. Then, if the flags are set, the numbers of matrices of x
+            (`left`), the numbers of quantized matrices (`right`), and a global scale for each of these (`scaled`).
     """
     parts = inputs[: 3 if how.mode == "affine" else 2]
     call = _primitive().bind if _is_read(x, how, parts) else _plain
@@ -47,7 +47,7 @@ def multiply(
 
 
 def _is_read(x: Any, how: Scheme, parts: tuple[Any, ...]) -> bool:
-    """Whether C reads matrices like these, and all sizes are known: what is exported may be for any size."""
+    """Return True if C reads these matrices, and all sizes are known. In an export, sizes may be symbolic."""
     shape = (*x.shape, *parts[-1].shape)
     if not all(isinstance(n, int) and n for n in shape) or how.group_size not in (16, 32, 64, 128):
         return False
@@ -55,7 +55,7 @@ def _is_read(x: Any, how: Scheme, parts: tuple[Any, ...]) -> bool:
 
 
 def _named(how: Scheme, inputs: tuple, left: bool, right: bool, scaled: bool) -> tuple[Any, ...]:
-    """Words, scales, biases, the numbers of both sides and global scales; None for what there is not."""
+    """Return words, scales, biases, the numbers of both sides, and global scales. Missing ones are None."""
     scales, biases, w, rest = matrix_inputs(how, inputs)
     given = list(rest)
     lhs = given.pop(0) if left else None
@@ -82,9 +82,10 @@ def _plain(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, right
 
 
 def multiply_chosen(x: Any, parts: tuple[Any, ...], build: Any, lhs: Any, rhs: Any, transpose: bool, dtype: Any) -> Any:
-    """`x[lhs] @ matrices[rhs]`, where `build(*parts)` makes matrices of arrays with the same leading axes.
+    """Return `x[lhs] @ matrices[rhs]`, where `build(*parts)` unpacks the matrices.
 
-    Few matrices are chosen first and built then; where there are more products than matrices, all are built once.
+    With few products, the parts of the matrices are selected before they are unpacked. With many, each matrix is
+    unpacked once. All parts have the same leading axes.
     """
 
     def chosen(a: Any, indices: Any) -> Any:
@@ -132,7 +133,7 @@ def _foreign(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, rig
 
 
 def _numbers(given: Any, count: int, axes: tuple[int, ...], lead: tuple[int, ...]) -> Any:
-    """Which of `count` matrices, with these leading axes, each product takes."""
+    """Return the number of the matrix for each product, of `count` matrices with these leading axes."""
     numbers = np.arange(count).reshape(axes) if given is None else jnp.clip(given, 0, count - 1)
     return jnp.broadcast_to(numbers, lead).reshape(-1).astype(np.int32)
 
@@ -147,7 +148,7 @@ def _primitive() -> Any:
 
 
 def _jvp(primals: tuple, tangents: tuple, **params: Any) -> tuple[Any, Any]:
-    """The product is linear in x, and in scales and biases together."""
+    """Compute the tangent. The product is linear in x, and linear in scales and biases together."""
     x, *inputs = primals
     moved = [k for k, t in enumerate(tangents) if k and type(t) is not ad.Zero]
     total = None
@@ -167,7 +168,7 @@ def _jvp(primals: tuple, tangents: tuple, **params: Any) -> tuple[Any, Any]:
 
 
 def _transposed(g: Any, x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, **params: Any) -> list[Any]:
-    """The cotangent of x: another product with the same matrices, the other way round."""
+    """Return the cotangent of x: a product with the transposed matrices."""
     none = [None] * len(inputs)
     if type(g) is ad.Zero:
         return [ad.Zero(x.aval), *none]
@@ -187,14 +188,14 @@ def _transposed(g: Any, x: Any, *inputs: Any, how: Scheme, transpose: bool, left
 
 
 def _batched(args: tuple, dims: tuple, **params: Any) -> tuple[Any, int]:
-    """Over an axis of x alone that is one axis more; over one of others it is what JAX makes of `_plain`."""
+    """Batch the product. If only x is mapped, x gets one more axis. Otherwise, JAX batches `_plain`."""
     x, *inputs = args
     if params["left"] or any(d is not None for d in dims[1:]):
         return jax.vmap(partial(_plain, **params), dims)(*args), 0
     x = jnp.moveaxis(x, dims[0], 0)
     w, _, _, _, rhs, _ = _named(params["how"], tuple(inputs), False, params["right"], params["scaled"])
     lead = rhs.ndim if params["right"] else w.ndim - 2
-    own = x.ndim - 3  # -1 of a vector, for which there is a single matrix
+    own = x.ndim - 3  # -1 for a vector, which is multiplied by a single matrix
     if own < lead and lead:
         x = x.reshape(x.shape[0], *[1] * (lead - own), *x.shape[1:])
     return _primitive().bind(x, *inputs, **params), 0

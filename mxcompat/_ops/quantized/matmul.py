@@ -1,7 +1,7 @@
 """Products with quantized matrices: `quantized_matmul` and `gather_qmm`.
 
-How XLA computes them is in `lowering`. There are derivatives with respect
-to all but the packed words and the indices, which therefore are each op's last inputs.
+The lowering for XLA is in `lowering`. There are derivatives with respect to all inputs except the packed words and the
+indices, so these are the last inputs of each op.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 def check_fit(
     name: str, x: Aval, w: Aval, scales: Aval, biases: Aval | None, how: Scheme, transpose: bool
 ) -> tuple[int, int]:
-    """The inner and outer size of a quantized matrix. Raises MLX's ValueError if x, w and scales do not fit."""
+    """Return the inner and outer size of a quantized matrix. Raises MLX's ValueError if x, w and scales do not fit."""
     if biases is not None and biases.shape != scales.shape:
         raise ValueError(
             f"[{name}] Scales and biases should have the same shape. Received scales with shape "
@@ -69,7 +69,7 @@ def check_fit(
 
 
 def _result(name: str, x: Aval, scales: Aval, biases: Aval | None) -> Dtype:
-    """The dtype of the product. Raises MLX's errors."""
+    """Return the dtype of the product. Raises MLX's errors."""
     dtype = x.dtype if biases is None else promote(x.dtype, promote(scales.dtype, biases.dtype))
     if dtype._kind != "f":
         raise ValueError(f"[{name}] Only real floating types are supported but x.dtype() == {x.dtype._label}.")
@@ -82,7 +82,7 @@ def _aval(x: Aval, *inputs: Aval, how: Scheme, transpose: bool) -> Aval:
     scales, biases, w, _ = matrix_inputs(how, inputs)
     _, outer = check_fit("quantized_matmul", x, w, scales, biases, how, transpose)
     dtype = _result("quantized_matmul", x, scales, biases)
-    # Like MLX: a vector or a matrix is multiplied by the first matrix of several.
+    # As in MLX, a vector or one matrix is multiplied only by the first of several matrices.
     batch = broadcast(x.shape[:-2], w.shape[:-2]) if x.ndim > 2 and w.ndim > 2 else x.shape[:-2]
     return aval((*batch, *x.shape[-2:-1], outer), dtype)
 
@@ -112,26 +112,26 @@ def quantized_matmul(
     x: array, w: array, /, scales: array, biases: array | None = None, transpose: bool = True,
     group_size: int | None = None, bits: int | None = None, mode: str = "affine", *, stream: Any = None,
 ) -> array:  # fmt: skip
-    """The product of an array and a quantized matrix.
+    """Return the product of an array and a quantized matrix.
 
     Args:
         x: an array of shape (..., M, K), or (K,).
-        w: the packed elements that `quantize` made, of a matrix of shape (..., N, K), (..., K, N) if not `transpose`.
+        w: the packed elements from `quantize` of a matrix of shape (..., N, K), or (..., K, N) if not `transpose`.
         scales: its scales.
         biases: its biases, in mode "affine".
-        transpose: whether to multiply by the matrix transposed.
+        transpose: multiply by the transposed matrix.
         group_size: how many elements share a scale; None for the mode's default.
         bits: bits per element; None for the mode's default.
         mode: "affine", "mxfp4", "mxfp8" or "nvfp4".
         stream: accepted, and ignored.
 
     Returns:
-        An array of shape (..., M, N), of the dtype that those of `x`, scales and biases promote to (of `x`, where
-        scales are codes).
+        An array of shape (..., M, N) with the promoted dtype of `x`, scales and biases. If scales are codes, it has the
+        dtype of `x`.
 
     Raises:
         ValueError: if the mode, its settings, shapes or dtypes do not fit.
-        RuntimeError: if the result were float64.
+        RuntimeError: if the result would be float64.
 
     Example:
         >>> mx.quantized_matmul(mx.ones((1, 128)), *mx.quantize(mx.ones((8, 128))))
@@ -155,13 +155,13 @@ def quantized_matmul(
 
 
 def integral(name: str, indices: tuple[Aval, ...]) -> None:
-    """Raise MLX's ValueError if indices are no integers."""
+    """Raise MLX's ValueError if indices are not integers."""
     if any(i.dtype._kind not in "iu" for i in indices):
         raise ValueError(f"[{name}] Got indices with invalid dtype. Indices must be integral.")
 
 
 def gathered_shape(x: Aval, w: Aval, outer: int, indices: tuple[Aval, ...], left: bool, right: bool) -> tuple[int, ...]:
-    """The shape of the products of chosen matrices."""
+    """Return the shape of the products of selected matrices."""
     shapes = [i.shape for i in indices]
     batch = broadcast(shapes.pop(0) if left else x.shape[:-2], shapes.pop(0) if right else w.shape[:-2])
     return (*batch, x.shape[-2], outer)
@@ -200,29 +200,30 @@ def gather_qmm(
     rhs_indices: array | None = None, transpose: bool = True, group_size: int | None = None, bits: int | None = None,
     mode: str = "affine", global_scale: array | None = None, *, sorted_indices: bool = False, stream: Any = None,
 ) -> array:  # fmt: skip
-    """Products with chosen quantized matrices, as of the experts of a mixture.
+    """Return products with selected quantized matrices, for example of a mixture of experts.
 
     Args:
         x: an array of shape (..., M, K).
-        w: the packed elements that `quantize` made, of matrices of shape (..., N, K), (..., K, N) if not `transpose`.
+        w: the packed elements from `quantize` of matrices of shape (..., N, K), or (..., K, N) if not `transpose`.
         scales: their scales.
         biases: their biases, in mode "affine".
-        lhs_indices: which matrices of `x`, as numbers counted through all its leading axes; None for all, in place.
-        rhs_indices: the same for `w`. The two are broadcast against each other.
-        transpose: whether to multiply by the matrices transposed.
+        lhs_indices: the numbers of the matrices of `x`, counted through all its leading axes; None for all matrices, in
+            place.
+        rhs_indices: the same for `w`. The two broadcast against each other.
+        transpose: multiply by the transposed matrices.
         group_size: how many elements share a scale; None for the mode's default.
         bits: bits per element; None for the mode's default.
         mode: "affine", "mxfp4", "mxfp8" or "nvfp4".
         global_scale: in mode "nvfp4", the global scales that were given to `quantize`, float32, one for each matrix.
-        sorted_indices: accepted, and ignored: whether the indices are in ascending order.
+        sorted_indices: accepted, and ignored: True if the indices are in ascending order.
         stream: accepted, and ignored.
 
     Returns:
-        An array of shape (..., M, N), whose leading axes are those of the indices.
+        An array of shape (..., M, N). Its leading axes are those of the indices.
 
     Raises:
         ValueError: if the mode, its settings, shapes or dtypes do not fit.
-        RuntimeError: if the result were float64.
+        RuntimeError: if the result would be float64.
 
     Example:
         >>> mx.gather_qmm(mx.ones((2, 1, 64)), *mx.quantize(mx.ones((4, 8, 64))), rhs_indices=mx.array([3, 0]))

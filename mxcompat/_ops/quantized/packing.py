@@ -1,8 +1,8 @@
-"""Small unsigned integers packed into uint32 words, as quantized weights are stored.
+"""Pack small unsigned integers into uint32 words, the storage of quantized weights.
 
-The codes of a row form a stream of bits, the lowest first, cut into words. What divides 32 never straddles two words;
-3, 5 and 6 bits are taken by way of *lanes*, the shortest runs of codes that fill whole bytes. Packing and unpacking are
-shifts and masks over broadcast axes, which XLA fuses into the dot product that reads the result.
+The codes of a row form a stream of bits, the lowest first, cut into words. Codes with 1, 2, 4 or 8 bits never straddle
+two words. Codes with 3, 5 or 6 bits are packed in *lanes*, the shortest runs of codes that fill whole bytes. All
+operations are shifts and masks over broadcast axes, which XLA fuses into the dot product that reads the result.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ __all__ = ["pack", "unpack"]
 
 
 def _lane(bits: int) -> tuple[int, int, Any]:
-    """How many codes and how many bytes make a lane, and the dtype that holds one."""
+    """The numbers of codes and of bytes in a lane, and the dtype for a lane, by bits."""
     codes = 8 if bits % 2 else 4
     size = codes * bits // 8
     return codes, size, np.dtype(np.uint64 if size > 4 else np.uint32)
 
 
 def unpack(words: Any, bits: int) -> Any:
-    """The codes, as uint32 of shape (..., 32 / bits * n), in uint32 words of shape (..., n)."""
+    """Return the codes, uint32 of shape (..., 32 / bits * n), in uint32 words of shape (..., n)."""
     lead = words.shape[:-1]
     count = words.shape[-1] * 32 // bits
     if 32 % bits == 0:
@@ -40,7 +40,7 @@ def unpack(words: Any, bits: int) -> Any:
 
 
 def pack(codes: Any, bits: int) -> Any:
-    """The inverse of `unpack`, of uint32 codes below 2**bits."""
+    """Pack uint32 codes below 2**bits into words: the inverse of `unpack`."""
     lead, count = codes.shape[:-1], codes.shape[-1]
     run, size, dtype = (32 // bits, 4, np.dtype(np.uint32)) if 32 % bits == 0 else _lane(bits)
     shifts = (np.arange(run) * bits).astype(dtype)

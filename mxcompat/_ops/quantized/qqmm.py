@@ -1,6 +1,6 @@
 """Products of two quantized matrices, the first of which is quantized on the fly: `qqmm` and `gather_qqmm`.
 
-Derivatives go straight through the quantization: they are those of the product of the rounded matrices.
+The derivatives are straight-through: those of the product of the rounded matrices.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["GATHER_QQMM", "QQMM", "gather_qqmm", "qqmm", "scaling_inputs"]
 
 @partial(lazy.custom_jvp, nondiff_argnums=(1,))
 def _rounded(x: Any, how: Scheme, global_scale: Any) -> Any:
-    """x as it is after quantization, in float32."""
+    """Return x rounded by quantization, in float32."""
     if global_scale is not None:
         global_scale = global_scale.reshape(())
     codes, scales, *biases = encode(x, how, global_scale)
@@ -44,7 +44,7 @@ def _rounded_jvp(how: Scheme, primals: tuple, tangents: tuple) -> tuple[Any, Any
 
 
 def _check(name: str, x: Aval, w: Aval, scales: Aval | None, how: Scheme) -> int:
-    """The number of columns of the product. Raises MLX's ValueError."""
+    """Return the number of columns of the product. Raises MLX's ValueError."""
     packed = w.dtype is _d.uint32
     for place, a in (("second", w), ("first", x)):
         if not (packed and a is w) and (a.dtype._kind != "f" or a.dtype is _d.float64):
@@ -74,7 +74,7 @@ def _check(name: str, x: Aval, w: Aval, scales: Aval | None, how: Scheme) -> int
 
 
 def scaling_inputs(inputs: tuple, quantized: bool, left: bool, right: bool) -> tuple[Any, Any, Any, tuple]:
-    """Scales, the indices of both sides (None each where there is none), and the global scales."""
+    """Return scales, the indices of both sides, and the global scales. Missing ones are None."""
     given = list(inputs)
     scales = given.pop(0) if quantized else None
     lhs = given.pop(0) if left else None
@@ -106,7 +106,7 @@ QQMM = op("qqmm", _impl, _aval, ("how", "quantized"))
 def _operands(
     name: str, x: array, w: array, scales: array | None, how: Scheme, indices: tuple, global_scales: tuple
 ) -> tuple[Node, ...]:
-    """The nodes of what is given. Raises MLX's ValueError for global scales that do not fit."""
+    """Return the nodes of the given arrays. Raises MLX's ValueError for global scales that do not fit."""
     nodes = [require_array(a, name) for a in (x, w, *(() if scales is None else (scales,)))]
     nodes += [require_array(i, name) for i in indices if i is not None]
     given = [require_array(s, name) for s in global_scales if s is not None]
@@ -125,21 +125,21 @@ def qqmm(
     mode: str = "nvfp4", global_scale_x: array | None = None, global_scale_w: array | None = None, *,
     stream: Any = None,
 ) -> array:  # fmt: skip
-    """The product of an array, quantized on the fly, and the transpose of a matrix that is quantized too.
+    """Return the product of an array, quantized on the fly, and the transpose of a quantized matrix.
 
     Args:
         x: a float array of shape (..., K).
-        w: a float array of shape (N, K), or the packed elements that `quantize` made of one.
-        scales: the scales of `w` where that is packed.
+        w: a float array of shape (N, K), or the packed elements of one from `quantize`.
+        scales: the scales of `w` if it is packed.
         group_size: how many elements share a scale; None for the mode's default.
         bits: bits per element; None for the mode's default.
-        mode: "nvfp4", "mxfp8" or "mxfp4"; "affine" where `w` is not packed.
+        mode: "nvfp4", "mxfp8" or "mxfp4"; "affine" only if `w` is not packed.
         global_scale_x: in mode "nvfp4", the global scale to quantize `x` with, a float32 scalar.
         global_scale_w: the same for `w`; both or neither.
         stream: accepted, and ignored.
 
     Returns:
-        An array of shape (..., N), of the dtype of `x`.
+        An array of shape (..., N) with the dtype of `x`.
 
     Raises:
         ValueError: if the mode, its settings, shapes or dtypes do not fit.
@@ -205,24 +205,25 @@ def gather_qqmm(
     global_scale_x: array | None = None, global_scale_w: array | None = None, *, sorted_indices: bool = False,
     stream: Any = None,
 ) -> array:  # fmt: skip
-    """`qqmm` with chosen matrices.
+    """Return products like `qqmm`, of selected matrices.
 
     Args:
         x: a float array of shape (..., M, K).
-        w: a float array of shape (..., N, K), or the packed elements that `quantize` made of one.
-        scales: the scales of `w` where that is packed.
-        lhs_indices: which matrices of `x`, as numbers counted through all its leading axes; None for all, in place.
-        rhs_indices: the same for `w`. The two are broadcast against each other.
+        w: a float array of shape (..., N, K), or the packed elements of one from `quantize`.
+        scales: the scales of `w` if it is packed.
+        lhs_indices: the numbers of the matrices of `x`, counted through all its leading axes; None for all matrices, in
+            place.
+        rhs_indices: the same for `w`. The two broadcast against each other.
         group_size: how many elements share a scale; None for the mode's default.
         bits: bits per element; None for the mode's default.
-        mode: "nvfp4", "mxfp8" or "mxfp4"; "affine" where `w` is not packed.
+        mode: "nvfp4", "mxfp8" or "mxfp4"; "affine" only if `w` is not packed.
         global_scale_x: in mode "nvfp4", the global scale to quantize `x` with, one float32 or one for each matrix.
         global_scale_w: the same for `w`; both or neither.
-        sorted_indices: accepted, and ignored: whether the indices are in ascending order.
+        sorted_indices: accepted, and ignored: True if the indices are in ascending order.
         stream: accepted, and ignored.
 
     Returns:
-        An array of shape (..., M, N), whose leading axes are those of the indices, of the dtype of `x`.
+        An array of shape (..., M, N) with the dtype of `x`. Its leading axes are those of the indices.
 
     Raises:
         ValueError: if the mode, its settings, shapes or dtypes do not fit.

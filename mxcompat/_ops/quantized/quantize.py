@@ -1,7 +1,7 @@
-"""`quantize` and `dequantize`: groups of a row share a scale (and, in mode "affine", a bias), elements are packed.
+"""`quantize` and `dequantize`: the elements of a group share a scale (and, in mode "affine", a bias), and are packed.
 
-The packed words, the scales and the biases are those of MLX, bit for bit: weights quantized on one side load on the
-other. `check_quantized` and `decode` serve the products of quantized matrices too.
+The packed words, the scales and the biases have the same bits as in MLX, so weights can be exchanged. The products of
+quantized matrices also use `check_quantized` and `decode`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AFFINE_BITS = (1, 2, 3, 4, 5, 6, 8)
 
 
 class Scheme(NamedTuple):
-    """A way of quantizing: hashable, a parameter of the ops."""
+    """A quantization scheme, which is hashable and a parameter of the ops."""
 
     mode: str
     group_size: int
@@ -51,7 +51,7 @@ _DEFAULTS = {
 
 
 def scheme(name: str, mode: Any, group_size: Any, bits: Any) -> Scheme:
-    """The scheme that a function's arguments name. Raises MLX's ValueError for an unknown mode."""
+    """Return the scheme for a function's arguments. Raises MLX's ValueError for an unknown mode."""
     size, bits = (None if n is None else integer(n) for n in (group_size, bits))
     default = _DEFAULTS.get(mode) if isinstance(mode, str) else None
     if default is None:
@@ -62,7 +62,7 @@ def scheme(name: str, mode: Any, group_size: Any, bits: Any) -> Scheme:
 
 
 def _only(name: str, how: Scheme) -> None:
-    """Raise MLX's ValueError if a mode that has but one group size and number of bits is given another."""
+    """Raise MLX's ValueError if the mode does not have this group size or number of bits."""
     default = _DEFAULTS[how.mode]
     if how.group_size != default.group_size:
         raise ValueError(
@@ -73,7 +73,7 @@ def _only(name: str, how: Scheme) -> None:
 
 
 def check_global_scale(name: str, how: Scheme, scale: Aval) -> None:
-    """Raise MLX's ValueError if there can be no such global scale."""
+    """Raise MLX's ValueError if the mode has no global scale, or if the scale does not fit."""
     if how.mode != "nvfp4":
         raise ValueError(f"[{name}] Global scale is only supported for 'nvfp4' quantization mode.")
     if scale.size != 1:
@@ -136,7 +136,7 @@ def _quantize_impl(w: Any, *global_scale: Any, how: Scheme) -> tuple[Any, ...]:
 
 
 def encode(w: Any, how: Scheme, global_scale: Any = None) -> tuple[Any, ...]:
-    """The codes (uint32, the shape of w), scales and, in mode "affine", biases of floats."""
+    """Return the codes (uint32, the shape of w), the scales and, in mode "affine", the biases of floats."""
     groups = w.reshape(*w.shape[:-1], w.shape[-1] // how.group_size, how.group_size)
     codes, *scales = (
         _affine(groups, how.bits) if how.mode == "affine" else _shared_exponents(groups, how)
@@ -153,7 +153,7 @@ def _affine(groups: Any, bits: int) -> tuple[Any, Any, Any]:
     if bits == 1:
         bias = low
     else:
-        # The bound that is farther from 0 is a code's exact value, and so is 0 itself.
+        # The bound farther from 0, and 0 itself, are the exact values of codes.
         below = jnp.abs(low) > jnp.abs(high)
         scale = jnp.where(below, scale, -scale)
         edge = jnp.where(below, low, high)
@@ -166,9 +166,9 @@ def _affine(groups: Any, bits: int) -> tuple[Any, Any, Any]:
 
 
 def _shared_exponents(groups: Any, how: Scheme) -> tuple[Any, Any]:
-    """Modes mxfp4 and mxfp8: scales that are powers of two.
+    """Encode groups in the modes mxfp4 and mxfp8, in which scales are powers of two.
 
-    As in MLX, a group with an infinity or a NaN is divided by 0, and has some scale.
+    As in MLX, a group with an infinity or a NaN is divided by 0, and gets `scale_of_others`.
     """
     x = groups.astype(jnp.float32)
     largest = 6.0 if how.bits == 4 else E4M3_MAX
@@ -180,12 +180,12 @@ def _shared_exponents(groups: Any, how: Scheme) -> tuple[Any, Any]:
 
 
 def scale_of_others(dtype: Any) -> int:
-    """The code of the scale of a group with an infinity or a NaN."""
+    """Return the code of the scale of a group with an infinity or a NaN."""
     return 128 if dtype == _f32 else 0
 
 
 def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
-    """Mode nvfp4: scales that are floats of 8 bits."""
+    """Encode groups in the mode nvfp4, in which scales are floats of 8 bits."""
     dtype = groups.dtype
     scale = quotient(jnp.abs(groups).max(-1), jnp.asarray(6, groups.dtype))
     if global_scale is not None:
@@ -193,7 +193,7 @@ def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
         scale = scale.astype(jnp.float32) * up
     scale = to_e4m3(scale)
     unit = from_e4m3(scale)[..., None]
-    x = quotient(groups, jnp.where(unit == 0, _f32(1), unit).astype(dtype))  # in the dtype of w, whatever comes next
+    x = quotient(groups, jnp.where(unit == 0, _f32(1), unit).astype(dtype))  # in the dtype of w
     if global_scale is not None:
         x = x.astype(jnp.float32) * up
     return jnp.where(unit == 0, np.uint32(0), to_e2m1(x)), scale.astype(jnp.uint8)
@@ -210,19 +210,20 @@ def quantize(
 
     Args:
         w: a float array of shape (..., M, N), N a multiple of the group size.
-        group_size: how many elements share a scale: 32, 64 (the default) or 128 in mode "affine", else 32 ("mxfp4",
-            "mxfp8") or 16 ("nvfp4").
+        group_size: the number of elements that share a scale: 32, 64 (the default) or 128 in mode "affine", 32 in
+            "mxfp4" and "mxfp8", and 16 in "nvfp4".
         bits: bits per element: 1, 2, 3, 4 (the default), 5, 6 or 8 in mode "affine", else that of the mode.
         mode: "affine", "mxfp4", "mxfp8" or "nvfp4".
         global_scale: in mode "nvfp4", a float32 scalar by which all is scaled: the largest element.
         stream: accepted, and ignored.
 
     Returns:
-        The packed elements, uint32 of shape (..., M, N * bits / 32); the scales, of shape (..., M, N / group_size), of
-        the dtype of `w` in mode "affine" and else uint8 codes; in mode "affine" also the biases, shaped as the scales.
+        The packed elements, uint32 of shape (..., M, N * bits / 32). Then the scales, of shape (..., M, N /
+        group_size): in mode "affine" with the dtype of `w`, otherwise uint8 codes. In mode "affine" also the biases,
+        with the shape of the scales.
 
     Raises:
-        ValueError: if the mode, its settings or the shape do not fit, or `w` is no real float array.
+        ValueError: if the mode, its settings or the shape do not fit, or `w` is not a real float array.
         RuntimeError: if `w` is a float64 array, in mode "affine".
 
     Example:
@@ -239,7 +240,7 @@ def quantize(
 
 
 def check_quantized(name: str, scales: Node, biases: Node | None, w: Node, how: Scheme) -> None:
-    """Raise MLX's ValueError if scales and biases have not the dtypes that the mode asks for."""
+    """Raise MLX's ValueError if scales and biases do not have the dtypes that the mode requires."""
     if how.mode == "affine" and biases is None:
         raise ValueError(f"[{name}] Biases must be provided for affine quantization.")
     if w.aval.dtype is not _d.uint32:
@@ -259,11 +260,11 @@ def check_quantized(name: str, scales: Node, biases: Node | None, w: Node, how: 
 
 
 def decode(codes: Any, scales: Any, biases: Any, how: Scheme, dtype: Any) -> Any:
-    """The floats that codes stand for, computed in float32 (float64 where that is asked for) and rounded once."""
+    """Return the dequantized floats of codes, computed in float32 (or float64, for that dtype) and rounded once."""
     wide = jnp.float64 if dtype == jnp.float64 else jnp.float32
     groups = codes.reshape(*codes.shape[:-1], codes.shape[-1] // how.group_size, how.group_size)
     if how.mode == "affine":
-        # Codes are small: by way of int32, for which the CPU has an instruction.
+        # The codes fit into int32, for which CPUs have a conversion instruction.
         x = groups.astype(jnp.int32).astype(wide) * scales[..., None].astype(wide) + biases[..., None].astype(wide)
     else:
         x = from_e2m1(groups) if how.bits == 4 else from_e4m3(groups)
@@ -321,24 +322,24 @@ def _dequantize_impl(scales: Any, w: Any, *more: Any, how: Scheme, dtype: Dtype 
 
 
 DEQUANTIZE = op("dequantize", _dequantize_impl, _dequantize_aval, ("how", "dtype"), smooth=slice(None, None, 2))
-"""Scales, words, and the biases or the global scale."""
+"""Its inputs are the scales, the words, and the biases or the global scale."""
 
 
 def dequantize(
     w: array, /, scales: array, biases: array | None = None, group_size: int | None = None, bits: int | None = None,
     mode: str = "affine", global_scale: array | None = None, dtype: Dtype | None = None, *, stream: Any = None,
 ) -> array:  # fmt: skip
-    """The matrix that `quantize` made these of, but for rounding.
+    """Return the matrix for which `quantize` returned these arrays, except for rounding.
 
     Args:
         w: the packed elements, uint32 of shape (..., M, N * bits / 32).
         scales: the scales, of shape (..., M, N / group_size).
-        biases: the biases, shaped as the scales; in mode "affine" only.
+        biases: the biases, with the shape of the scales; in mode "affine" only.
         group_size: how many elements share a scale; None for the mode's default.
         bits: bits per element; None for the mode's default.
         mode: "affine", "mxfp4", "mxfp8" or "nvfp4".
         global_scale: the global scale that was given to `quantize`; in mode "nvfp4" only.
-        dtype: the dtype of the result; None for that of scales and biases, and bfloat16 where scales are codes.
+        dtype: the dtype of the result. None means the dtype of scales and biases, or bfloat16 if scales are codes.
         stream: accepted, and ignored.
 
     Returns:

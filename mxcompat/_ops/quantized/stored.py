@@ -18,7 +18,7 @@ _FLOAT32 = KINDS[np.dtype(np.float32)]
 
 
 def _kinds(how: Scheme, scales: Any, biases: Any) -> tuple[int, int, int] | None:
-    """How C calls the elements, the scales and the biases; None if it has not all of them."""
+    """Return C's kinds of the elements, the scales and the biases, or None if C does not have all of them."""
     if native is None or how.group_size not in (16, 32, 64, 128):
         return None
     if how.mode != "affine":
@@ -28,7 +28,7 @@ def _kinds(how: Scheme, scales: Any, biases: Any) -> tuple[int, int, int] | None
 
 
 def stored(how: Scheme, scales: Any, biases: Any, words: Any, units: Any = None) -> Stored | None:
-    """Quantized matrices, arrays with the same leading axes, as C reads them; None if it does not."""
+    """Return quantized matrices as C reads them, or None if C cannot. All arrays have the same leading axes."""
     kinds = _kinds(how, scales, biases)
     if kinds is None:
         return None
@@ -39,12 +39,12 @@ def stored(how: Scheme, scales: Any, biases: Any, words: Any, units: Any = None)
 
 
 def elements(how: Scheme, scales: Any, biases: Any, words: Any, step: Any, dtype: Any, unit: float = 1.0) -> Any:
-    """The elements of quantized matrices; None if C has not their dtypes.
+    """Return the elements of quantized matrices, or None if C does not have their dtypes.
 
     Args:
-        step: the dtype that they are rounded to once they are scaled, and again with their biases.
-        dtype: that of the result.
-        unit: what scales are multiplied by if there are no biases.
+        step: the dtype to which C rounds after the product with the scale, and after the sum with the bias.
+        dtype: the dtype of the result.
+        unit: a factor for the scales if there are no biases.
     """
     kinds = _kinds(how, scales, biases)
     if kinds is None or dtype not in KINDS or step not in KINDS:
