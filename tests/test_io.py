@@ -228,7 +228,6 @@ class OnlyReads:
         return b""
 
 
-
 ERRORS = [
     lambda mx: mx.save("a", 3),
     lambda mx: mx.save(None, mx.ones(2)),
@@ -707,6 +706,45 @@ def test_a_file_cut_short_after_it_was_opened():
     os.truncate("a.safetensors", os.path.getsize("a.safetensors") - 4)
     with pytest.raises(RuntimeError, match="Unable to read"):
         ours.eval(x)
+
+
+def test_a_file_changed_after_it_was_opened():
+    """Assert that an array is never made of other data than those of the file that was opened."""
+    ours.save_safetensors("a", {"x": ours.ones(4)})
+    x = ours.load("a.safetensors")["x"]
+    with open("a.safetensors", "r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(b"1234")
+    later = os.stat("a.safetensors").st_mtime_ns + 10**9
+    os.utime("a.safetensors", ns=(later, later))  # the clock of a file may be coarser than this test
+    with pytest.raises(RuntimeError, match="Unable to read") as raised:
+        ours.eval(x)
+    assert "a.safetensors was changed" in str(raised.value.__notes__)
+
+
+def test_a_file_replaced_or_removed_after_it_was_opened():
+    ours.save_safetensors("a", {"x": ours.ones(4)})
+    x = ours.load("a.safetensors")["x"]
+    ours.save_safetensors("a", {"x": ours.zeros(4)})
+    y = ours.load("a.safetensors")["x"]
+    os.remove("a.safetensors")
+    assert (x.tolist(), y.tolist()) == ([1] * 4, [0] * 4)
+
+
+def test_large_arrays_are_read_in_two_parts(monkeypatch):
+    from mxcompat._graph import policy
+    from mxcompat._io import reading
+
+    monkeypatch.setattr(policy, "READ_IN_TWO_BYTES", 1 << 10)
+    reads = []
+    read = reading.PathSource._fill
+    monkeypatch.setattr(reading.PathSource, "_fill", lambda *args: reads.append(len(args[1])) or read(*args))
+    ours.save_safetensors("a", {"x": ours.arange(1001), "y": ours.arange(1001) + 1, "z": ours.arange(9)})
+    arrays = ours.load("a.safetensors")
+    reads.clear()
+    ours.eval(arrays)
+    assert sorted(reads) == [36, 2002, 2002, 2002, 2002]
+    assert all(np.array_equal(arrays[name], np.arange(1001) + k) for k, name in enumerate("xy"))
 
 
 @pytest.mark.parametrize("cut", [1, 20, 39, 40, 41, 100, 160, 163, 168])

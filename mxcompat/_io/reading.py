@@ -12,6 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -74,20 +75,37 @@ class PathSource(Source):
         weakref.finalize(self, os.close, self._descriptor)
         self._lock = threading.Lock()
         self.size = os.lseek(self._descriptor, 0, os.SEEK_END)
+        self._changed = os.fstat(self._descriptor).st_mtime_ns
 
     def fill(self, view: memoryview, offset: int) -> int:
+        if os.fstat(self._descriptor).st_mtime_ns != self._changed:
+            raise RuntimeError(f"{self.name} was changed after it had been opened.")
+        if len(view) < policy.READ_IN_TWO_BYTES or not hasattr(os, "preadv"):
+            return self._fill(view, offset)
+        half = len(view) // 2
+        with ThreadPoolExecutor(1) as other:
+            rest = other.submit(self._fill, view[half:], offset + half)
+            done = self._fill(view[:half], offset)
+        return done + rest.result() if done == half else done
+
+    def _fill(self, view: memoryview, offset: int) -> int:
         done = 0
+        while done < len(view):
+            try:
+                part = self._read(view[done : done + (1 << 30)], offset + done)
+            except OSError as error:  # a directory, or a disk failure
+                raise self.short(len(view)) from error
+            if not part:
+                break
+            done += part
+        return done
+
+    def _read(self, view: memoryview, offset: int) -> int:
+        if hasattr(os, "preadv"):
+            return os.preadv(self._descriptor, [view], offset)
         with self._lock:
             os.lseek(self._descriptor, offset, os.SEEK_SET)
-            while done < len(view):
-                try:
-                    part = os.readv(self._descriptor, [view[done : done + (1 << 30)]])
-                except OSError as error:  # a directory, or a disk failure
-                    raise self.short(len(view)) from error
-                if not part:
-                    break
-                done += part
-        return done
+            return os.readv(self._descriptor, [view])
 
 
 class StreamSource(Source):
