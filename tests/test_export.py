@@ -772,7 +772,7 @@ def test_a_callback_is_told_the_arguments_of_primitives(fn):
     def run(mx, x):
         parts = []
         mx.export_function(parts.append, lambda a: fn(mx, a), x)
-        arrays: dict[str, int] = {}  # the order in which names come up
+        arrays: dict[str, int] = {}  # a number for each name, in the order of the names' first uses
 
         def told(part):
             names = [[arrays.setdefault(name, len(arrays)) for name, *_ in part[k]] for k in ("inputs", "outputs")]

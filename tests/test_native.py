@@ -242,7 +242,7 @@ def test_fields_of_many_nodes(tmp_path):
     there = mx.array([1.0, 2.0])
     mx.eval(there)
     given = [there._node, (there + 1)._node, nodes.scalar(2.0, avals.aval((), avals.float32))]
-    late = mx.load(str(tmp_path / "x.npy"))._node  # its value is read when it is asked for
+    late = mx.load(str(tmp_path / "x.npy"))._node  # a leaf that reads its value from the file at the first access
     for of in (given, tuple(given), [], [late], dict.fromkeys([late, *given])):
         assert many.unevaluated(of) == many._unevaluated(of)
         assert many.avals_of(of) == many._avals_of(of)

@@ -1,4 +1,4 @@
-"""MLX's backends Metal and CUDA. Neither is available here; XLA has backends of its own."""
+"""MLX's backends Metal and CUDA. Neither is available, because XLA has its own backends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _metal = os.environ.get("MXCOMPAT_METAL", "") not in ("", "0")
 
 
 def metal_is_available() -> bool:
-    """Whether programs are told that MLX's Metal backend is there. `mx.is_available(mx.gpu)` tells of an accelerator.
+    """Return whether MLX's Metal backend is reported as available. `mx.is_available(mx.gpu)` reports an accelerator.
 
     Returns:
         False, so that programs with a fallback take it, unless `mx.ext.metal.enable` or the environment variable
@@ -42,7 +42,7 @@ metal_is_available.__name__ = metal_is_available.__qualname__ = "is_available"
 
 
 def enable_metal(on: bool) -> bool:
-    """Have programs told that Metal is there, or not; what they were told before."""
+    """Set whether Metal is reported as available, and return the previous setting."""
     global _metal
     before, _metal = _metal, on
     return before

@@ -88,7 +88,7 @@ def everything() -> list[Unpromised]:
     package = Path(__file__).parent
     for name in sorted(path.stem for path in package.glob("*.py") if path.stem != "__init__"):
         import_module(f"{__package__}.{name}")
-    import_module("mxcompat._graph.passes.barriers")  # it defines one more feature
+    import_module("mxcompat._graph.passes.barriers")  # the only feature that is defined outside this package
     return list(REGISTRY.values())
 
 

@@ -78,8 +78,8 @@ class _Rank:
         return data
 
     def signal(self, number: int) -> None:
-        """Send a signal to the rank and its children, if it still runs. On another machine the terminal does this: an
-        interrupt is typed there, and the terminal ends with ssh."""
+        """Send a signal to the rank and its children, if it still runs. For a rank on another machine, an interrupt is
+        typed into ssh's remote terminal, and the end of ssh closes this terminal, which ends the rank."""
         if self.process.poll() is not None:
             return
         if self._is_remote and number == signal.SIGINT and self._is_ready.is_set():

@@ -290,4 +290,4 @@ _INSIDE: dict[Op, Callable[..., Node]] = {
     **dict.fromkeys((SCAN, WHILE), _loop),
     COND: _cond,
 }
-"""How to add checks inside ops that run Programs."""
+"""Maps ops that run Programs to functions that add checks to these Programs."""

@@ -52,5 +52,5 @@ def _switch(on: bool) -> bool:
     with lock:
         before, policy.REPRODUCIBLE = policy.REPRODUCIBLE, bool(on)
         if before != policy.REPRODUCIBLE:
-            single.clear()  # its executables depend on the switch
+            single.clear()  # the executables of single ops depend on the switch
     return before

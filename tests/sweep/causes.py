@@ -23,7 +23,7 @@ class Cause:
     Args:
         reason: a sentence or two for the page.
         expression: a pattern, found in the expression.
-        dtypes, ways, whats, families: a finding's must be among them (of `ways`, the first word).
+        dtypes, ways, whats, families: the allowed values of a finding; of its way, only the first word counts.
         real: a pattern, found in real MLX's result.
         within: limit for the distance of the first numbers that differ, absolute or relative.
         by_chance: True if it appears in some runs only.

@@ -1,4 +1,5 @@
-"""Barriers: XLA does not see through `modules.hidden`, nor inline what is `modules.kept`. Passes depend on that."""
+"""Barriers: test that XLA does not look through `modules.hidden`, and does not inline functions of `modules.keep`. Some
+passes depend on that."""
 
 from __future__ import annotations
 
@@ -17,18 +18,18 @@ __all__ = ["require_barriers"]
 
 
 def require_barriers() -> None:
-    """Raise RuntimeError if XLA sees through a barrier: a pass that needs one cannot do its work. It is tried once."""
+    """Raise RuntimeError if XLA looks through a barrier, so that a pass that needs one fails. The test runs once."""
     if not barriers.holds:
         raise RuntimeError(f"XLA sees through a barrier ({barriers.reason})")
 
 
 @unpromised(
     "barriers",
-    "XLA neither simplifies the logarithm of a power, which may be infinite, nor writes over what it still reads",
-    "it neither simplifies nor fuses the programs in which it might",
+    "XLA does not simplify the logarithm of a power, which may be infinite, or overwrite operands that it still reads",
+    "it neither simplifies nor fuses programs in which it might do so",
 )
 def barriers() -> bool:
-    """Compile the logarithm of a power, which is infinite for large numbers, and a sine that is computed by itself."""
+    """Compile the logarithm of a power, which is infinite for large numbers, and a sine in a separate function."""
     lowered = jax.jit(lambda x: jnp.sin(x) + jnp.log(lax.pow(x, x))).lower(jax.ShapeDtypeStruct((2,), np.float32))
     module: Any = lowered.compiler_ir("stablehlo")
     (power,), (sine,) = named(module, "stablehlo.power"), named(module, "stablehlo.sine")

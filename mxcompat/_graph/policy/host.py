@@ -138,4 +138,4 @@ MOST_HOST_STEPS = 2000
 of five ops has then taken as long as its compile."""
 
 LIKELY_STEPS = 50
-"""The assumed number of steps of such a loop."""
+"""The assumed number of steps of a loop with an unknown end."""

@@ -116,4 +116,4 @@ LOOP_NANOSECONDS = {
     )
     for name in names.split()
 }
-"""The time of one thread for an element of float32."""
+"""Nanoseconds that one thread takes for an operation on a float32 element, by dialect and name."""

@@ -134,10 +134,10 @@ def _done(job: Callable[[], None]) -> None:
     try:
         job()
     except SystemExit:
-        _log().debug("what was being compiled is given up, as the process ends")
+        _log().debug("a compile in the background is abandoned, because the process ends")
     except Exception:
         say = _log().debug if _is_over else _log().error
-        say("a job in the background failed; what it was to improve stays as it is", exc_info=True)
+        say("a job in the background failed; the program continues without its result", exc_info=True)
 
 
 def _log() -> Any:

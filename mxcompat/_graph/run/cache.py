@@ -203,5 +203,5 @@ def _explain(
     elif found is not None or record.varying:
         was = record.seen if found is None else found.baked
         changed = [f"{was[k]!r} is now {v!r}" for k, v in enumerate(scalars) if was[k] not in (None, v)]
-        reason = "a number changed: " + (", ".join(changed) or "what was one is two")
+        reason = "a number changed: " + (", ".join(changed) or "equal numbers differ now")
     notify("load" if on_disk(program, scalars, lifted, donated, reproducible) else "compile", program, reason)

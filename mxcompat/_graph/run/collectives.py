@@ -43,7 +43,7 @@ def collectives(compiled: Any) -> list[Collective]:
         []
     """
     if not hasattr(compiled, "as_text"):
-        raise TypeError(f"[collectives] Expected a compiled function of JAX's, got {type(compiled).__name__}.")
+        raise TypeError(f"[collectives] Expected a compiled JAX function, got {type(compiled).__name__}.")
     text = text_of(compiled)
     if text is None:
         raise RuntimeError(

@@ -92,7 +92,7 @@ def _op(op: Op) -> str:
     lowering = LOWERING[op]
     origin = f"{getattr(lowering, '__module__', '')}.{getattr(lowering, '__qualname__', '')}"
     if op.uncacheable or not origin.startswith(_OWN):
-        raise NoDigest(f"[{op}] is made of a function of the user's")
+        raise NoDigest(f"[{op}] is made from a user's function")
     return f"{op.name}:{origin}"
 
 
@@ -119,7 +119,7 @@ def _text(value: Any) -> str:
         return f"numpy.{value.dtype if isinstance(value, np.generic) else 'dtype'}:{value!r}"
     if kind is slice:
         return f"slice{_text((value.start, value.stop, value.step))}"
-    raise NoDigest(f"a {kind.__name__} is no plain data")
+    raise NoDigest(f"a {kind.__name__} is not plain data")
 
 
 def _class(kind: type) -> str:

@@ -65,7 +65,7 @@ class Place:
         if calls_lapack(self._code):
             _start_lapack()
         if not register() and _FOREIGN in payload:
-            raise ValueError("the executable calls C that cannot be called here")
+            raise ValueError("the executable calls C code that is not available")
         return deserialized(payload)
 
     def holds(self, options: dict[str, Any]) -> bool:
@@ -167,11 +167,11 @@ def _load(name: str, make: Callable[[bytes], Any]) -> Any:
 def _payload(data: bytes, name: str) -> bytes:
     """Return the payload that was written under this name. Raise ValueError if the data is anything else."""
     if len(data) < _HEADER.size:
-        raise ValueError("it is cut short")
+        raise ValueError("it is incomplete")
     magic, length, checksum = _HEADER.unpack_from(data)
     payload = data[_HEADER.size :]
     if magic != _MAGIC:
-        raise ValueError("it is something else")
+        raise ValueError("it has another format")
     if len(payload) != length or _checksum(name, payload) != checksum:
         raise ValueError("its checksum is wrong")
     return payload

@@ -61,7 +61,7 @@ GATHER = _step("all_gather", lambda a, ranks, rank: _gathered(a, ranks), ("rank"
 SCATTER = _step("sum_scatter", _share, ("rank",))
 SEND = _step("send", lambda a, ranks: a)
 RECV = _step("recv", lambda *_, ranks, shape, dtype: aval(shape, dtype), ("shape", "dtype"), reads=slice(0))
-"""Its input, if it has one, only gives the shape and dtype."""
+"""The op of `recv_like` and `recv`. An input, if there is one, only gives the shape and dtype."""
 
 _KINDS = {SUM: "sum", MAX: "max", MIN: "min", GATHER: "gather", SCATTER: "scatter", SEND: "send", RECV: "send"}
 

@@ -2,7 +2,7 @@
 
 If y in x / y is constant or broadcast, XLA multiplies by the reciprocal. It also rewrites quotients of quotients, of
 roots and of exponentials: then w / w need not be 1. XLA does not look through an optimization barrier. On a CPU it
-removes the barriers before it fuses ops, so that the division costs no more than a division. The division is a JAX
+removes the barriers before it fuses ops, so that they cost no time. The division is a JAX
 primitive, because under `jax.vmap` the divisor must be broadcast before the barrier.
 
 On a GPU, XLA fuses nothing across a barrier (a softmax took three times as long), and no float32 quotient is rounded

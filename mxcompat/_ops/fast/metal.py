@@ -1,5 +1,5 @@
-"""The op that runs a Metal kernel. Its params are the kernel's text, its signature and the grid: plain data, by which
-equal calls are one structure."""
+"""The op that runs a Metal kernel. Its params are the kernel's text, its signature and the grid. They are plain data,
+so equal calls have the same structure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BY_LABEL = {d._label: d for d in DTYPES}
 
 @lru_cache(maxsize=policy.MOST_KERNELS)
 def _parsed(source: str, header: str, signature: Signature) -> Any:
-    """The kernel. Raises KernelError where it does not parse."""
+    """Return the parsed kernel. Raises KernelError if it does not parse."""
     return parse_kernel(source, header, signature)
 
 
@@ -83,7 +83,7 @@ def check_bounds(node: Node) -> None:
 
 
 def run_kernel(definition: Definition, launch: Launch, nodes: Sequence[Node]) -> list[array]:
-    """The outputs of a call, lazily.
+    """Return the outputs of a call, lazily.
 
     Raises:
         KernelError: if the kernel does not parse.
@@ -99,30 +99,30 @@ def metal_kernel(
     name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "",
     ensure_row_contiguous: bool = True, atomic_outputs: bool = False, compile_options: Any = None,
 ) -> Callable[..., list[array]]:  # fmt: skip
-    """A kernel in Metal, which is translated to array operations: it runs wherever XLA does, and has derivatives.
+    """Define a kernel in Metal. It is translated to array operations, runs wherever XLA does, and has derivatives.
 
-    The page docs/guides/metal.md says what of the language there is, and what a kernel costs.
+    The page docs/guides/metal.md describes the supported parts of the language, and the cost of a kernel.
 
     Args:
         name: the kernel's name.
         input_names: names of the parameters that are inputs.
         output_names: names of the parameters that are outputs.
         source: the body of the function; its signature is generated.
-        header: what stands in front of it: functions, macros, structs.
+        header: source code before the function: other functions, macros, structs.
         ensure_row_contiguous: accepted; all arrays are row-contiguous here.
         atomic_outputs: True if outputs are declared as `device atomic<T>*`.
-        compile_options: `{"math_mode": "safe"}`, "relaxed" or "fast"; arithmetic is that of "safe".
+        compile_options: `{"math_mode": "safe"}`, "relaxed" or "fast"; arithmetic is always that of "safe".
 
     Returns:
-        A function with keyword arguments only, which returns the list of outputs: `inputs` (arrays or numbers),
+        A function that returns the list of outputs. It has keyword arguments only: `inputs` (arrays or numbers),
         `output_shapes`, `output_dtypes`, `grid` (threads along x, y and z), `threadgroup` (threads of a group along
-        each, cut to the grid), `template` (pairs of a name and a dtype, int or bool), `init_value` (what outputs are at
-        first, zero by default), `verbose` (True prints the generated text), `stream` (ignored).
+        each axis, cut to the grid), `template` (pairs of a name and a dtype, int or bool), `init_value` (the initial
+        value of outputs, zero by default), `verbose` (True prints the generated text), `stream` (ignored).
 
     Raises:
         TypeError, ValueError: for arguments that MLX refuses, here and when the kernel is called.
-        RuntimeError: `KernelError`, when it is called, if the source does not parse or uses what is not supported:
-            compare-and-swap, fences of device memory, `simdgroup_matrix`, textures.
+        RuntimeError: `KernelError`, when the kernel is called, if the source does not parse, or has an unsupported
+            construct: compare-and-swap, fences of device memory, `simdgroup_matrix`, textures.
 
     Example:
         >>> double = mx.fast.metal_kernel(

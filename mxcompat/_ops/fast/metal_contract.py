@@ -1,6 +1,6 @@
 """The contract of `mx.fast.metal_kernel`: MLX's checks of a definition and of a call, and the signature of a call.
 
-Pure functions: nothing is parsed or run here. `define` is called once per kernel, `launch` once per call.
+All functions are pure, and do not parse or run the kernel. `define` is called once per kernel, `launch` once per call.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["Definition", "Launch", "define", "input_nodes", "launch", "signature
 _CALL = "__call__"
 _LOW, _HIGH = -(2**31), 2**31 - 1
 _MOST_THREADS = 1024
-"""Threads of a group at most, on every device that MLX supports."""
+"""The largest number of threads in a group, on every device that MLX supports."""
 
 
 class Definition(NamedTuple):
-    """A kernel as it is defined. `math_mode` changes nothing here: arithmetic is always Metal's safe one."""
+    """The definition of a kernel. `math_mode` has no effect: arithmetic is always that of Metal's safe mode."""
 
     name: str
     input_names: tuple[str, ...]
@@ -45,8 +45,8 @@ class Launch(NamedTuple):
         signature: everything in front of the body.
         grid: threads along each axis.
         threadgroup: threads of a group along each axis, at most those of the grid.
-        init_value: what outputs are filled with, None for 0.
-        verbose: True if the generated text is to be printed.
+        init_value: the initial value of the outputs, None for 0.
+        verbose: print the generated text.
     """
 
     signature: Signature
@@ -60,12 +60,12 @@ def define(
     name: Any, input_names: Any, output_names: Any, source: Any, header: Any = "", ensure_row_contiguous: Any = True,
     atomic_outputs: Any = False, compile_options: Any = None,
 ) -> Definition:  # fmt: skip
-    """Check what defines a kernel.
+    """Check the definition of a kernel.
 
     Raises:
         TypeError: for arguments of other types.
-        ValueError: if there is no output, or for options that MLX has not.
-        RuntimeError: for options that are no text.
+        ValueError: if there is no output, or for options that MLX does not have.
+        RuntimeError: for options that are not strings.
     """
     function = "metal_kernel"
     for argument, value in (("name", name), ("source", source), ("header", header)):
@@ -103,7 +103,8 @@ def _math_mode(options: Any) -> str:
 
 
 def input_nodes(inputs: Any) -> list[Node]:
-    """The nodes of a call's inputs. Raises ValueError for what is no array, number or buffer, TypeError for None."""
+    """Return the nodes of a call's inputs. Raises ValueError unless they are arrays, numbers or buffers, and TypeError
+    for None."""
     if not is_sequence(inputs):
         raise expected(_CALL, "inputs to be a list of arrays and numbers", inputs)
     if any(inputs[place] is None for place in range(len(inputs))):
@@ -122,8 +123,8 @@ def launch(
 
     Raises:
         TypeError: for arguments of other types.
-        ValueError: for a wrong number of inputs, shapes or dtypes, for template values that are none, for a dtype that
-            Metal has not, or for a group of more than 1024 threads.
+        ValueError: for a wrong number of inputs, shapes or dtypes, for invalid template values, for a dtype that Metal
+            does not have, or for a group of more than 1024 threads.
     """
     shapes = [_ints(shape, "each of output_shapes") for shape in _items(output_shapes, "output_shapes")]
     dtypes = _items(output_dtypes, "output_dtypes")
@@ -153,7 +154,8 @@ def launch(
 def signature_of(
     definition: Definition, inputs: Sequence[Aval], outputs: Sequence[Aval], template: tuple[TemplateValue, ...] = ()
 ) -> Signature:
-    """The signature for inputs and outputs of these avals. Raises ValueError for a dtype that Metal does not have."""
+    """Return the signature for inputs and outputs of these avals. Raises ValueError for a dtype that Metal does not
+    have."""
     source = definition.source
     made = []
     for name, given in zip(definition.input_names, inputs, strict=True):
@@ -167,7 +169,7 @@ def signature_of(
 
 
 def _row_contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of an array in row-major order, as all arrays here are."""
+    """Return the strides of an array in row-major order, the order of all arrays here."""
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)
@@ -182,7 +184,7 @@ def _type_of(name: str, dtype: Dtype) -> str:
 
 
 def _clipped(grid: tuple[int, int, int], group: tuple[int, int, int]) -> tuple[Any, Any]:
-    """The grid, and the group cut to it. Raises ValueError for sizes with which nothing can be started."""
+    """Return the grid, and the group cut to it. Raises ValueError for sizes with which no kernel can be started."""
     if min(grid) < 0:
         raise ValueError(f"[metal_kernel] The grid must not have negative sizes, got {grid}.")
     if min(group) < 1:

@@ -61,7 +61,7 @@ def _finite(x: Any) -> Any:
     NumPy solves triangular systems like general ones, so that an infinity or NaN would affect more of the solution.
     """
     if not np.isfinite(x).all():
-        raise np.linalg.LinAlgError("what is not finite is left to a routine for triangles")
+        raise np.linalg.LinAlgError("a triangle that is not finite needs a triangular solver")
     return x
 
 

@@ -164,7 +164,8 @@ _ANY = reduction_record("any", lambda *args: _of_truth(jnp.logical_or, *args), a
 
 @TANGENT_DTYPE.of(_ALL, _ANY)
 def _tangent_of_all(tangents: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype:
-    """Return the tangent dtype of a product, as in MLX; or that of the cast to bool if there is nothing to reduce."""
+    """Return the tangent dtype of `all` and `any`: as in MLX, that of a product, or bool if there is nothing to
+    reduce."""
     dtype = promote(tangents[0], operands[0].dtype)
     return avals.bool_ if operands[0].size == result.size else summed_dtype(dtype)
 

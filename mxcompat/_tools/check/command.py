@@ -56,10 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "python -m mxcompat check",
         description="Say what of programs written for MLX mxcompat does not have, and what will be slow.",
-        epilog="Exit status: 1 if something is missing or cannot be read; what is slow does not count.",
+        epilog="Exit status: 1 if something is missing or cannot be read; slow uses do not count.",
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder of them")
-    parser.add_argument("--json", action="store_true", help="write what was found as JSON")
+    parser.add_argument("--json", action="store_true", help="write the findings as JSON")
     parser.add_argument("--all", action="store_true", help="show also what needs no action")
     return parser
 

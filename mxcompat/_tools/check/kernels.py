@@ -1,4 +1,4 @@
-"""Kernels that a program defines: whether their text, if it is written down, is in the supported language."""
+"""Check the Metal kernels of a program: find out if their source, where it is known, is in the supported language."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _ARGUMENTS = ("name", "input_names", "output_names", "source", "header")
 
 
 class Verdict(NamedTuple):
-    """What is known of a kernel.
+    """The result of the check of a kernel.
 
     Args:
         kind: "runs" (it is in the supported language), "kernel" (it is not) or "unknown" (its text is made when the
             program runs).
-        message: the same in words.
-        line: the line of the program at fault; 0 for the call.
+        message: an explanation.
+        line: the line of the program with the error; 0 for the line of the call.
     """
 
     kind: str
@@ -34,12 +34,12 @@ class Verdict(NamedTuple):
 
 
 def look_at_kernel(call: ast.Call, scope: Scope, kinds: dict[str, str]) -> Verdict:
-    """Say whether the kernel that a call of `metal_kernel` defines is in the supported language.
+    """Check the kernel that a call of `metal_kernel` defines.
 
     Args:
         call: the call.
-        scope: where it stands.
-        kinds: of `template_kinds`, of the whole program.
+        scope: the scope of the call.
+        kinds: the result of `template_kinds` for the whole program.
     """
     given = dict(zip(_ARGUMENTS, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
     named = text_of(given["name"], scope) if "name" in given else None
@@ -67,7 +67,7 @@ def look_at_kernel(call: ast.Call, scope: Scope, kinds: dict[str, str]) -> Verdi
 
 
 def template_kinds(tree: ast.AST) -> dict[str, str]:
-    """Kinds of the template values of a program, "" where it does not say: of `template=[("T", …)]`."""
+    """Return the kinds of the values in `template=[("T", …)]` of a program, "" for a kind that is unknown."""
     kinds: dict[str, str] = {}
     for node in ast.walk(tree):
         if not isinstance(node, (ast.Tuple, ast.List)) or len(node.elts) != 2:
@@ -88,7 +88,7 @@ def _kind(value: ast.expr) -> str:
 
 
 def _templates(source: str, kinds: dict[str, str]) -> Iterator[tuple[TemplateValue, ...]]:
-    """Template values for the names that a source has: all kinds that they may be of, the likeliest first."""
+    """Yield template values for the names in a source: all kinds that they may have, the likeliest first."""
     named = [name for name in kinds if re.search(rf"\b{name}\b", source)]
     open_ = [name for name in named if not kinds[name]][:_MOST_OPEN]
     first = ["dtype" if _is_type(name, source) else "int" for name in open_]
@@ -103,7 +103,7 @@ _VALUES = {"dtype": "float32", "int": 1, "bool": True}
 
 
 def _is_type(name: str, source: str) -> bool:
-    """True if a name stands where a type would: in front of a parenthesis, a variable, or within angle brackets."""
+    """Return True if a name is used as a type: before a parenthesis or a variable, or in angle brackets."""
     return bool(
         re.search(rf"\b{name}\s*\(|\b{name}\s*\*?\s+\w+\s*[=;\[,)]|<\s*{name}\s*[>,*]|\({name}\s*\*?\)", source)
     )

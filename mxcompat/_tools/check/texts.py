@@ -1,4 +1,4 @@
-"""Texts that a program writes down: constants, names bound to them, and what is joined of both."""
+"""Texts that are known without running a program: constants, names bound to constants, and joins of these."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .scopes import Scope, Value
 __all__ = ["Text", "text_of"]
 
 _MOST = 10
-"""Names that stand for one another, followed."""
+"""The longest chain of names that is followed to a text."""
 
 
 class Text(NamedTuple):
-    """A text.
+    """A text in a program.
 
     Args:
-        text: the text. Numbers that only a run tells are 1 in it.
-        is_whole: True if nothing in it was guessed.
-        line: the line of the program where it begins, if it stands there as it is; else 0.
+        text: the text. Numbers that are only known in a run are replaced by 1.
+        is_whole: True if no part of it was replaced.
+        line: the line of the program where it begins, or 0 if it is not one constant.
     """
 
     text: str
@@ -30,12 +30,12 @@ class Text(NamedTuple):
 
 
 def text_of(node: ast.expr, scope: Scope, depth: int = 0) -> Text | None:
-    """The text that an expression makes, None where the program does not say.
+    """Return the text of an expression, or None if it is only known in a run.
 
     Args:
         node: the expression.
-        scope: where it is read.
-        depth: how many names led here.
+        scope: the scope of the expression.
+        depth: the number of names that were followed to it.
     """
     if depth > _MOST:
         return None
@@ -77,7 +77,7 @@ def _sum(node: ast.BinOp, scope: Scope, depth: int) -> Text | None:
 
 
 def _call(node: ast.Call, scope: Scope, depth: int) -> Text | None:
-    """`a.replace(b, c)` and the like, and `textwrap.dedent(a)`."""
+    """Return the text of a method call, such as `a.replace(b, c)`, or of `textwrap.dedent(a)`."""
     if not isinstance(node.func, ast.Attribute) or node.keywords:
         return None
     name, arguments = node.func.attr, [text_of(argument, scope, depth) for argument in node.args]

@@ -33,11 +33,11 @@ except ImportError:  # not available on Windows
 __all__ = ["KINDS", "Compile", "Line", "Profile", "recorded"]
 
 KINDS = {
-    "python": "Python, which builds what is evaluated: the time since the evaluation before",
-    "plan": "finding out what is to be computed, and how",
-    "host": "computing in NumPy, what is new or small",
+    "python": "Python, which builds the graph: the time since the last evaluation",
+    "plan": "planning the evaluation",
+    "host": "computing new or small graphs in NumPy",
     "compile": "XLA's compiler, while the program waits for it",
-    "run": "computing by what XLA has compiled, until Python goes on",
+    "run": "running XLA's programs, until Python continues",
     "wait": "waiting for values, or for a compile in the background",
 }
 

@@ -190,8 +190,9 @@ class _Stack(Module):
 
 
 class TransformerEncoderLayer(_Block):
-    """Self-attention and a two-layer perceptron, each with normalization, dropout and a residual connection: (B, L,
-    dims) and a mask, or None, to (B, L, dims).
+    """Self-attention and a two-layer perceptron, each with normalization, dropout and a residual connection.
+
+    The inputs are x (B, L, dims), and a mask or None. The output is (B, L, dims).
 
     Args:
         dims: features of input and output.
@@ -246,8 +247,10 @@ class TransformerEncoder(_Stack):
 
 
 class TransformerDecoderLayer(_Block):
-    """Self-attention, attention to a memory and a perceptron: (B, L, dims), (B, S, dims) and a mask, or None, for each
-    of the two, to (B, L, dims).
+    """Self-attention, attention to a memory and a perceptron.
+
+    The inputs are x (B, L, dims), the memory (B, S, dims), and a mask or None for each of these. The output is (B, L,
+    dims).
 
     Args:
         dims: features of input and output.
