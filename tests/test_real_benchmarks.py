@@ -1,0 +1,59 @@
+"""The benchmarks of real size measure equal work: at a tiny size, each gives real MLX's numbers on mxcompat."""
+
+import pytest
+
+from tests.benchmarks import real_quantized, real_sides, table
+from tests.benchmarks.agreement import agree, digest
+from tests.oracle import ours, real
+
+_HALF = 3e-2  # real MLX adds products in half precision
+
+
+def tiny(product):
+    return product._replace(k=256, n=64)
+
+
+@pytest.mark.parametrize("product", sorted({tiny(p) for p in real_quantized.PRODUCTS}), ids=lambda p: p.name)
+def test_quantized_products_give_what_real_mlx_gives(product):
+    mine, theirs = (product.mlx(mx)() for mx in (ours, real))
+    assert mine.shape == theirs.shape == (product.rows, product.n)
+    assert str(mine.dtype) == str(theirs.dtype) == f"mlx.core.{product.dtype}"
+    values = [digest(y.astype(mx.float32)[0, :16]) for y, mx in ((mine, ours), (theirs, real))]
+    assert max(map(abs, values[1])) > 0.1
+    assert agree(*values, 1e-4 if product.dtype == "float32" else _HALF)
+
+
+@pytest.mark.parametrize("product", sorted({tiny(p) for p in real_quantized.PRODUCTS}), ids=lambda p: p.name)
+def test_the_size_of_a_product_is_that_of_its_matrix(product):
+    w = real.zeros((product.n, product.k), getattr(real, product.dtype))
+    matrix = real.quantize(w, group_size=product.group, bits=product.bits, mode=product.mode)
+    assert product.size == sum(array.nbytes for array in matrix)
+
+
+def test_a_row_of_a_product_is_compared_with_memory(monkeypatch):
+    product = real_quantized.Product(bits=3)
+    runs = {
+        "mxcompat": [{"first": 9.0, "second": 5.0, "warm": 3.0, "np.sum": 1.0}],
+        "MLX": [{"first": 8.0, "second": 8.0, "warm": 8.0, "np.sum": 2.0}],
+    }
+    monkeypatch.setattr(real_quantized, "in_turn", lambda *args: runs)
+    rows = list(real_quantized.rows(lambda name: name == product.name, 1))
+    assert [row.targets for row in rows] == [{"1 x MLX": False}, {"4 x np.sum": False}, {"4 x np.sum": True}]
+    assert table.show(rows[2]).endswith("4 x np.sum ok; np.sum 1.00")
+
+
+def test_sides_run_in_turn_and_must_agree(monkeypatch):
+    results = {"mxcompat": 1.0, "MLX": 1.0}
+    order = []
+
+    def run(module, side, name):
+        order.append(side)
+        return {"result": [results[side]], "parameters": 3}
+
+    monkeypatch.setattr(real_sides, "_run", run)
+    found = real_sides.in_turn("module", "row", list(results), 3, once=["MLX"])
+    assert order == ["mxcompat", "MLX", "mxcompat", "mxcompat"]
+    assert {side: len(runs) for side, runs in found.items()} == {"mxcompat": 3, "MLX": 1}
+    results["MLX"] = 1.1
+    with pytest.raises(AssertionError, match="row"):
+        real_sides.in_turn("module", "row", list(results), 1)
