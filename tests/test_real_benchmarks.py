@@ -1,8 +1,13 @@
 """The benchmarks of real size measure equal work: at a tiny size, each gives real MLX's numbers on mxcompat."""
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 
-from tests.benchmarks import real_quantized, real_sides, table
+from tests.benchmarks import processes, real_models, real_quantized, real_sides, table
 from tests.benchmarks.agreement import agree, digest
 from tests.oracle import ours, real
 
@@ -51,9 +56,74 @@ def test_sides_run_in_turn_and_must_agree(monkeypatch):
         return {"result": [results[side]], "parameters": 3}
 
     monkeypatch.setattr(real_sides, "_run", run)
-    found = real_sides.in_turn("module", "row", list(results), 3, once=["MLX"])
+    found = real_sides.in_turn("module", ["row"], list(results), 3, once=["MLX"])
     assert order == ["mxcompat", "MLX", "mxcompat", "mxcompat"]
     assert {side: len(runs) for side, runs in found.items()} == {"mxcompat": 3, "MLX": 1}
     results["MLX"] = 1.1
     with pytest.raises(AssertionError, match="row"):
-        real_sides.in_turn("module", "row", list(results), 1)
+        real_sides.in_turn("module", ["row"], list(results), 1)
+
+
+_TINY = """
+import json, sys
+from pathlib import Path
+from tests.benchmarks import real_models, real_qwen, real_sides
+side, root = sys.argv[1], Path(sys.argv[2])
+real_sides.use(side)
+found = {}
+for model in real_models.MODELS:
+    folder = root / str(model.bits) if model.build is None else None
+    if folder and side == "MLX":
+        folder.mkdir()
+        real_qwen.save(folder, model.bits, **model.tiny)
+    if side in model.sides:
+        found[model.name] = real_models.measure(side, model, folder, **model.tiny)
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def tiny_models(tmp_path_factory):
+    """What each side measures of the models at a tiny size."""
+    root = str(tmp_path_factory.mktemp("models"))
+    environment = {**os.environ, "MXCOMPAT_BENCHMARK_SLOW": "1"}
+    found = {}
+    for side in ("MLX", "mxcompat", *(["PyTorch"] if real_sides.has_torch() else [])):
+        command = [sys.executable, "-c", _TINY, side, root]
+        done = subprocess.run(command, cwd=processes.ROOT, env=environment, check=True, stdout=subprocess.PIPE)
+        found[side] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("model", real_models.MODELS, ids=lambda model: model.name)
+def test_models_give_what_real_mlx_gives(model, tiny_models):
+    mine, theirs = (tiny_models[side][model.name] for side in ("mxcompat", "MLX"))
+    assert mine.keys() == theirs.keys()
+    assert model.limits.keys() <= mine.keys()
+    assert mine["result"]
+    assert agree(mine["result"], theirs["result"], 1e-4 if model.build else _HALF)
+    for side in model.sides:
+        assert tiny_models[side][model.name].get("parameters") == theirs.get("parameters")
+
+
+def test_slow_models_of_real_mlx_are_measured_when_asked_for(monkeypatch):
+    (model,) = (model for model in real_models.MODELS if model.build == "gpt2")
+    monkeypatch.delenv("MXCOMPAT_BENCHMARK_SLOW", raising=False)
+    assert "MLX" not in model.sides
+    monkeypatch.setenv("MXCOMPAT_BENCHMARK_SLOW", "1")
+    assert "MLX" in model.sides
+
+
+def test_the_peak_of_a_model_is_limited_by_that_of_real_mlx(monkeypatch):
+    model = real_models.Model("model", "bert", limits={"first": [("PyTorch", 4.0)]})
+    runs = {
+        "mxcompat": [{"first": 9.0, "peak memory": 700.0, "parameters": 3, "result": [1.0]}] * 2,
+        "MLX": [{"first": 8.0, "peak memory": 500.0, "parameters": 3, "result": [1.0]}],
+        "PyTorch": [{"first": 3.0, "peak memory": 800.0, "parameters": 3, "result": []}] * 2,
+    }
+    monkeypatch.setattr(real_models, "in_turn", lambda *args: runs)
+    monkeypatch.setattr(real_models, "MODELS", (model,))
+    first, peak = real_models.rows(lambda name: True, 2)
+    assert first.targets == {"4 x PyTorch": True}
+    assert peak.targets == {"1.15 x MLX or 775 MB": True}
+    assert (first.unit, peak.unit) == ("ms", "MB")

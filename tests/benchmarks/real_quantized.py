@@ -132,7 +132,7 @@ def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
         if not wanted(product.name):
             continue
         tolerance = 1e-3 if product.dtype == "float32" else 0.2  # real MLX adds in half precision
-        found = in_turn("real_quantized", product.name, sides, rounds, tolerance)
+        found = in_turn("real_quantized", [product.name], sides, rounds, tolerance)
         for label in ("first", "second", "warm"):
             times = {side: [run[label] for run in runs] for side, runs in found.items()}
             times[_READ] = [run[_READ] for run in found["mxcompat"]]

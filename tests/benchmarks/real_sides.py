@@ -48,12 +48,12 @@ def megabytes(key: str) -> float:
 
 
 def in_turn(
-    module: str, name: str, sides: Sequence[str], rounds: int, tolerance: float = 1e-3, once: Sequence[str] = ()
+    module: str, words: list[str], sides: list[str], rounds: int, tolerance: float = 1e-3, once: Sequence[str] = ()
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the measurements of the sides, which run in turn for several rounds.
 
     Args:
-        module: module of this package; `python -m` runs it with a side and `name`.
+        module: module of this package; `python -m` runs it with a side and `words`.
         tolerance: tolerance for the entry `result`, where a side has one.
         once: sides that run in the first round only.
 
@@ -65,15 +65,15 @@ def in_turn(
     for k in range(rounds):
         for side in sides[k % len(sides) :] + sides[: k % len(sides)]:
             if not (found[side] and side in once):
-                found[side].append(_run(module, side, name))
+                found[side].append(_run(module, side, *words))
         if time.perf_counter() - start > ENOUGH_SECONDS:
             break
     ours = found["mxcompat"][-1]
     for side in found:
         theirs = found[side][-1]
-        assert theirs.get("parameters") == ours.get("parameters"), f"{name}: {side} has another number of parameters"
+        assert theirs.get("parameters") == ours.get("parameters"), f"{words}: {side} has other parameters"
         if side == "MLX" and "result" in ours:
-            assert agree(ours["result"], theirs["result"], tolerance), f"{name}: {ours['result']}, MLX: {theirs}"
+            assert agree(ours["result"], theirs["result"], tolerance), f"{words}: {ours['result']}, MLX: {theirs}"
     return found
 
 
