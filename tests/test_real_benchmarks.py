@@ -7,18 +7,18 @@ import sys
 
 import pytest
 
-from tests.benchmarks import processes, real_models, real_quantized, real_sides, table
+from tests.benchmarks import processes, real_models, real_quantized, real_sides, real_times, table
 from tests.benchmarks.agreement import agree, digest
 from tests.oracle import ours, real
 
 _HALF = 3e-2  # real MLX adds products in half precision
 
 
-def tiny(product):
+def small(product):
     return product._replace(k=256, n=64)
 
 
-@pytest.mark.parametrize("product", sorted({tiny(p) for p in real_quantized.PRODUCTS}), ids=lambda p: p.name)
+@pytest.mark.parametrize("product", sorted({small(p) for p in real_quantized.PRODUCTS}), ids=lambda p: p.name)
 def test_quantized_products_give_what_real_mlx_gives(product):
     mine, theirs = (product.mlx(mx)() for mx in (ours, real))
     assert mine.shape == theirs.shape == (product.rows, product.n)
@@ -28,7 +28,7 @@ def test_quantized_products_give_what_real_mlx_gives(product):
     assert agree(*values, 1e-4 if product.dtype == "float32" else _HALF)
 
 
-@pytest.mark.parametrize("product", sorted({tiny(p) for p in real_quantized.PRODUCTS}), ids=lambda p: p.name)
+@pytest.mark.parametrize("product", sorted({small(p) for p in real_quantized.PRODUCTS}), ids=lambda p: p.name)
 def test_the_size_of_a_product_is_that_of_its_matrix(product):
     w = real.zeros((product.n, product.k), getattr(real, product.dtype))
     matrix = real.quantize(w, group_size=product.group, bits=product.bits, mode=product.mode)
@@ -65,10 +65,11 @@ def test_sides_run_in_turn_and_must_agree(monkeypatch):
 
 
 _TINY = """
-import json, sys
+import dataclasses, json, sys
 from pathlib import Path
-from tests.benchmarks import real_models, real_qwen, real_sides
+from tests.benchmarks import real_models, real_qwen, real_sides, real_times
 side, root = sys.argv[1], Path(sys.argv[2])
+assert "mxcompat" not in sys.modules
 real_sides.use(side)
 found = {}
 for model in real_models.MODELS:
@@ -78,15 +79,20 @@ for model in real_models.MODELS:
         real_qwen.save(folder, model.bits, **model.tiny)
     if side in model.sides:
         found[model.name] = real_models.measure(side, model, folder, **model.tiny)
+if side != "PyTorch":
+    import mlx.core as mx
+    for program in real_times.PROGRAMS:
+        short = dataclasses.replace(program, counts=(1, 3))
+        found[f"{program.name}, {program.counts}"] = real_times.times(mx, short, **program.tiny)
 print(json.dumps(found))
 """
 
 
 @pytest.fixture(scope="module")
-def tiny_models(tmp_path_factory):
-    """What each side measures of the models at a tiny size."""
+def tiny(tmp_path_factory):
+    """The measurements of each side, of models and programs at a tiny size."""
     root = str(tmp_path_factory.mktemp("models"))
-    environment = {**os.environ, "MXCOMPAT_BENCHMARK_SLOW": "1"}
+    environment = {**os.environ, "MXCOMPAT_BENCHMARK_SLOW": "1", "OMP_NUM_THREADS": "1"}
     found = {}
     for side in ("MLX", "mxcompat", *(["PyTorch"] if real_sides.has_torch() else [])):
         command = [sys.executable, "-c", _TINY, side, root]
@@ -96,14 +102,32 @@ def tiny_models(tmp_path_factory):
 
 
 @pytest.mark.parametrize("model", real_models.MODELS, ids=lambda model: model.name)
-def test_models_give_what_real_mlx_gives(model, tiny_models):
-    mine, theirs = (tiny_models[side][model.name] for side in ("mxcompat", "MLX"))
+def test_models_give_what_real_mlx_gives(model, tiny):
+    mine, theirs = (tiny[side][model.name] for side in ("mxcompat", "MLX"))
     assert mine.keys() == theirs.keys()
     assert model.limits.keys() <= mine.keys()
     assert mine["result"]
     assert agree(mine["result"], theirs["result"], 1e-4 if model.build else _HALF)
     for side in model.sides:
-        assert tiny_models[side][model.name].get("parameters") == theirs.get("parameters")
+        assert tiny[side][model.name].get("parameters") == theirs.get("parameters")
+
+
+@pytest.mark.parametrize("program", real_times.PROGRAMS, ids=lambda program: f"{program.name}, {program.counts}")
+def test_programs_give_what_real_mlx_gives(program, tiny):
+    mine, theirs = (tiny[side][f"{program.name}, {program.counts}"] for side in ("mxcompat", "MLX"))
+    assert [*mine] == [*theirs] == ["1", "3", "result"]
+    assert 0 < mine["1"] < mine["3"]
+    assert agree(mine["result"], theirs["result"])
+
+
+def test_the_time_to_n_is_limited_by_that_of_real_mlx(monkeypatch):
+    runs = {"mxcompat": [{"1": 90.0, "2": 1200.0}], "MLX": [{"1": 50.0, "2": 1000.0}]}
+    short = real_times.Program("short", lambda mx: iter([]), (1, 2))
+    long = real_times.Program("long", lambda mx: iter([]), (2,), of_mlx=1 / 3, room=None)
+    monkeypatch.setattr(real_times, "in_turn", lambda *args: runs)
+    monkeypatch.setattr(real_times, "PROGRAMS", (short, long))
+    targets = [row.targets for row in real_times.rows(lambda name: True, 1)]
+    assert targets == [{"1.1 x MLX or 100 ms": True}, {"1.1 x MLX or 1050 ms": False}, {"0.333 x MLX": False}]
 
 
 def test_slow_models_of_real_mlx_are_measured_when_asked_for(monkeypatch):
