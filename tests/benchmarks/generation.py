@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from .table import compared
 
-__all__ = ["MODELS", "available", "measure"]
+__all__ = ["MODELS", "available", "measure", "mlx_lm"]
 
 _PROMPT = 8
 _TOKENS = 200
@@ -137,8 +137,8 @@ def _timed(
     return Found(1e3 * token, 1e3 * first, compiles() - compiled, slower)
 
 
-def _mlx_lm(model: Model) -> Callable[[], Iterable[int]]:
-    """Return a function that generates tokens through mlx-lm's public API."""
+def mlx_lm(model: Model, tokens: int = _TOKENS) -> Callable[[], Iterable[int]]:
+    """Return a function that generates tokens through mlx-lm's public API; -1 tokens are no limit."""
     import mlx.core as mx
     from mlx import nn
     from mlx_lm.generate import BatchGenerator, generate_step
@@ -166,10 +166,10 @@ def _mlx_lm(model: Model) -> Callable[[], Iterable[int]]:
         if model.prompts == 1:
             options = {"kv_bits": model.cache_bits, "quantized_kv_start": 0}
             options["logits_processors"] = make_logits_processors(repetition_penalty=model.penalty)
-            for token, _ in generate_step(mx.arange(1, 1 + _PROMPT), network, max_tokens=_TOKENS, **options):
+            for token, _ in generate_step(mx.arange(1, 1 + _PROMPT), network, max_tokens=tokens, **options):
                 yield int(token)
             return
-        batch = BatchGenerator(network, max_tokens=_TOKENS, stop_tokens=[[-1]])
+        batch = BatchGenerator(network, max_tokens=tokens, stop_tokens=[[-1]])
         batch.insert([list(range(1, 1 + _PROMPT - k)) for k in range(model.prompts)])
         while responses := batch.next_generated():
             yield responses[0].token
@@ -247,9 +247,9 @@ def main(side: str, name: str) -> None:
         from .timing import settle
 
         mxcompat.install_as_mlx()
-        found = _timed(model, _mlx_lm(model), settle, debug.compiles)
+        found = _timed(model, mlx_lm(model), settle, debug.compiles)
     else:
-        generate = _jax(model) if side == "jax.jit" else _mlx_lm(model)
+        generate = _jax(model) if side == "jax.jit" else mlx_lm(model)
         found = _timed(model, generate, lambda: None, lambda: 0)
     print(*found)
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from . import real_ops
+from . import real_models, real_ops, real_quantized, real_times
 from .table import Row
 
 __all__ = ["PARTS", "ROUNDS", "rows"]
 
 ROUNDS = 3
 
-PARTS: tuple[Callable[[Callable[[str], bool], int], Iterator[Row]], ...] = (real_ops.rows,)
+PARTS: tuple[Callable[[Callable[[str], bool], int], Iterator[Row]], ...] = (
+    real_quantized.rows,
+    real_models.rows,
+    real_times.rows,
+    real_ops.rows,
+)
 """Functions that yield the wanted rows, measured in the given number of rounds."""
 
 

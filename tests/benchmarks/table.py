@@ -81,7 +81,8 @@ def show(row: Row) -> str:
         ratio = row.ratio(side)
         cells.append("–".rjust(11) if ratio is None else f"{ratio:11.2f}")
     verdict = ", ".join(f"{text} {'ok' if reached else 'MISSED'}" for text, reached in row.targets.items())
-    return f"{cells[0]} {row.unit:>3}{''.join(cells[1:])}   {verdict}"
+    others = [f"{side} {value:.{_decimals(value)}f}" for side, value in row.values.items() if side not in SIDES]
+    return f"{cells[0]} {row.unit:>3}{''.join(cells[1:])}   {'; '.join(filter(None, [verdict, *others]))}"
 
 
 def _decimals(value: float) -> int:

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat import ext
-
 from . import gpt, operations, training
 
 Step = Callable[[], Any]
@@ -50,6 +48,7 @@ def reproducible(build: Callable[[Any], Step]) -> Callable[[Any], Step]:
         step = build(mx)
         if mx.__name__ != "mxcompat.core":
             return step
+        from mxcompat import ext
 
         def reproducibly() -> Any:
             with ext.reproducible():
