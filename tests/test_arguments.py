@@ -66,7 +66,8 @@ def check_call(call, argument):
     def run(mx):
         mx.random.seed(3)
         x = mx.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
-        return eval(f"mx.{call}", vars(mx) | {"mx": mx, "x": x, "i": mx.array([[0, 1, 0]]), "n": argument(mx)})
+        names = {"mx": mx, "numpy": np, "x": x, "i": mx.array([[0, 1, 0]]), "n": argument(mx)}
+        return eval(f"mx.{call}", vars(mx) | names)
 
     check(run)
 
@@ -129,6 +130,10 @@ def test_a_number_is_what_python_makes_a_float_of(call, given):
 
 
 FLAG_CALLS = [
+    "asarray(x, copy=n)", "from_dlpack(numpy.ones(2), copy=n)", "gather_mm(x, x.T, array([0]), sorted_indices=n)",
+    "gather_qmm(ones((1, 64)), *quantize(ones((1, 8, 64))), None, array([0]), sorted_indices=n)",
+    "unique(x, 3, n)", "unique(x, 3, False, n)", "unique(x, 3, return_counts=n)",
+    "fast.scaled_dot_product_attention(x[None, None], x[None, None], x[None, None], scale=1.0, force_fused=n)",
     "allclose(x, x, equal_nan=n)", "argmax(x, 0, n)", "array_equal(x, x, equal_nan=n)", "contiguous(x, n)",
     "cumsum(x, 0, inclusive=n)", "cummax(x, 0, reverse=n)",
     "fast.rope(x[None, None, :, :2], 2, traditional=n, base=10.0, scale=1.0, offset=0)", "isclose(x, x, equal_nan=n)",

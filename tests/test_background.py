@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mxcompat._compat.xla import compiler_threads
 from mxcompat._graph import policy
 from mxcompat._graph.run import background, events, priority
+from tests.unpromised import needs
 
 _WAITED = """
 import threading, time
@@ -92,7 +92,7 @@ def test_a_compile_that_takes_long_is_not_waited_for(monkeypatch):
         background.settle()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="priorities of threads are Linux's")
+@needs("compiler-threads")
 def test_threads_that_compile_come_behind_those_that_run():
     program = """
 import os
@@ -130,7 +130,7 @@ print("seen")
     assert _printed(program) == "seen\n"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="priorities of threads are Linux's")
+@needs("compiler-threads")
 def test_a_long_run_is_not_taken_for_a_compile():
     program = """
 import os
@@ -166,7 +166,7 @@ print("seen")
     assert _printed(program) == "seen\n"
 
 
-@pytest.mark.skipif(not compiler_threads.holds, reason="threads have no priorities of their own")
+@needs("compiler-threads")
 @pytest.mark.parametrize("error", [FileNotFoundError, ProcessLookupError])
 def test_a_thread_that_ends_while_it_is_looked_at(error, monkeypatch):
     """Assert that a thread may end while its file in /proc is read; an open file then raises ProcessLookupError."""

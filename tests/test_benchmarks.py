@@ -1,9 +1,11 @@
 """The benchmarks measure equal work: each workload gives real MLX's numbers on mxcompat."""
 
 import json
+import shutil
 import sys
 import xml.etree.ElementTree as ET
 from functools import partial
+from importlib import metadata
 
 import pytest
 
@@ -106,21 +108,58 @@ def test_ratios_are_compared_round_by_round():
     assert table.compared({"mxcompat": [2.0], "MLX": [1.0]})[1]["MLX"] == (2.0, 2.0)
 
 
-def test_a_report_has_ratios_their_spread_and_the_machine(tmp_path):
+PAIR = f"python-{sys.version_info[0]}.{sys.version_info[1]}-jax-{metadata.version('jax')}"
+
+
+def _rows():
     times = {"mxcompat": [1.0, 2.0, 3.0], "MLX": [1.0, 1.0, 1.0]}
     row = table.Row("one <row>", "us", {"mxcompat": 2.0, "MLX": 1.0}, *table.compared(times))
-    alone = table.Row("  compiles", "", {"mxcompat": 0.0})
-    report.save(tmp_path, {"warm": [row, alone], "another": [alone]})
+    return {"warm": [row, table.Row("  compiles", "", {"mxcompat": 0.0})]}
+
+
+def test_a_report_has_ratios_their_spread_and_the_machine(tmp_path):
+    report.save(tmp_path, _rows() | {"another": _rows()["warm"][1:]})
     report.write(tmp_path)
-    page = (tmp_path / "index.md").read_text()
+    page = (tmp_path / PAIR / "index.md").read_text()
     assert "| one <row> | us | 2 | – | 1 | – | 2.00 (1.50 to 2.50) |" in page
     assert "## Another" in page
+    assert "Over their line" not in page
     assert report.machine() in page
     assert f"jax {sys.modules['jax'].__version__}" in page
-    assert {path.name for path in tmp_path.glob("*.svg")} == {"warm-light.svg", "warm-dark.svg"}
-    drawn = ET.parse(tmp_path / "warm-dark.svg").getroot()
+    assert {path.name for path in tmp_path.glob("*/*.svg")} == {"warm-light.svg", "warm-dark.svg"}
+    drawn = ET.parse(tmp_path / PAIR / "warm-dark.svg").getroot()
     titles = [title.text for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
     assert "one <row>: 2.00 x MLX" in titles
+
+
+def test_a_report_lists_the_pairs_of_versions(tmp_path):
+    report.save(tmp_path, _rows())
+    for name in ("python-3.9-jax-0.10.2", "python-3.13-jax-0.12.0.1"):
+        shutil.copytree(tmp_path / PAIR, tmp_path / name)
+    report.write(tmp_path)
+    lines = [line for line in (tmp_path / "index.md").read_text().splitlines() if line.startswith("| [")]
+    names = ["python-3.9-jax-0.10.2", *sorted([PAIR, "python-3.13-jax-0.12.0.1"])]
+    assert [line.partition("](")[2].partition("/index.md)")[0] for line in lines] == names
+    assert lines[0].startswith("| [Python 3.9, JAX 0.10.2](python-3.9-jax-0.10.2/index.md)")
+    assert all(line.endswith("| 2 | 0 |") for line in lines)
+    assert "# Benchmarks with Python 3.13, JAX 0.12.0.1" in (tmp_path / names[-1] / "index.md").read_text()
+
+
+def test_a_row_over_its_line_needs_a_note(tmp_path):
+    rows = _rows()
+    rows["warm"][0].limit("MLX", 1.5)
+    rows["warm"][1].limit(None, 1)
+    report.save(tmp_path, rows)
+    assert report.unexplained(tmp_path, rows) == ["one <row>: 1.5 x MLX"]
+    report.write(tmp_path)
+    page = (tmp_path / PAIR / "index.md").read_text()
+    assert "| one <row> \\* | us | 2 |" in page
+    assert "| ↳ compiles |" in page
+    assert "- one <row>, at most 1.5 x MLX: **no note yet**." in page
+    assert (tmp_path / "index.md").read_text().rstrip().endswith("| 2 | 1 |")
+    (tmp_path / PAIR / "notes.toml").write_text('"one <row>" = "XLA is slower: 1 us before, 2 us now."\n')
+    assert report.unexplained(tmp_path, rows) == []
+    assert "1.5 x MLX: XLA is slower: 1 us before, 2 us now." in report.files(tmp_path)[f"{PAIR}/index.md"]
 
 
 def test_a_report_without_figures_says_how_to_take_them(tmp_path):
@@ -129,10 +168,20 @@ def test_a_report_without_figures_says_how_to_take_them(tmp_path):
     assert "--report" in page
 
 
-def test_the_option_writes_a_report_of_every_table(monkeypatch, tmp_path):
+@pytest.mark.parametrize("note", [None, "Measured by a test."])
+def test_the_option_writes_a_report_of_every_table(note, monkeypatch, tmp_path, capsys):
     words = ["build one add", "small expression", "--rounds", "1", "--report", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
-    __main__.main()
-    figures = json.loads((tmp_path / "figures.json").read_text())
+    monkeypatch.setattr(table.Row, "limit", lambda row, *_: row.targets.update({"never": False}))
+    folder = tmp_path / PAIR
+    if note:
+        folder.mkdir()
+        names = ["build one add", *(row.name.strip() for row in cold.COLD if "small expression" in row.name)]
+        (folder / "notes.toml").write_text("\n".join(f'"{name}" = "{note}"' for name in names))
+    status = __main__.main()
+    figures = json.loads((folder / "figures.json").read_text())
     assert figures["sections"].keys() == {"warm", "cold"}
-    assert (tmp_path / "index.md").exists()
+    assert (folder / "index.md").exists()
+    unexplained = [line for line in capsys.readouterr().out.splitlines() if line.startswith("over its line")]
+    assert (status, bool(unexplained)) == ((0, False) if note else (1, True))
+    assert note or any(line.endswith("build one add: never") for line in unexplained)

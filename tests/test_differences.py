@@ -64,6 +64,8 @@ WORKS_HERE = {
     "conv_transpose3d": lambda mx: mx.conv_transpose3d(mx.ones((1, 2, 2, 2, 2)), mx.ones((2, 1, 1, 1, 1)), groups=2),
     "gather_mm": lambda mx: mx.gather_mm(*[mx.ones((2, 2, 2), mx.float16)] * 2, mx.array([0]), mx.array([1])),
     "solve": lambda mx: mx.linalg.solve(mx.eye(2), mx.ones((3, 2, 1)), stream=mx.cpu),
+    "any block": lambda mx: mx.block_masked_mm(mx.ones((8, 8)), mx.ones((8, 8)), 4, mx.eye(2)),
+    "gather_qqmm": lambda mx: mx.gather_qqmm(mx.ones((1, 64)), mx.ones((8, 64)), mode="mxfp8"),
     "shapeless": lambda mx: mx.compile(lambda x: mx.split(x, 2), shapeless=True)(mx.ones(4)),
     "uint64": lambda mx: mx.array([1], mx.uint64) + (2**64 - 1),
     "1 & x": lambda mx: 1 & mx.array([3]),

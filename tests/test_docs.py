@@ -229,6 +229,12 @@ def test_the_navigation_leaves_out_what_is_not_there():
     assert hooks.existing(nav, DOCS) == [{"Here": "index.md"}]
 
 
+def test_the_navigation_lists_the_benchmarks_of_each_pair_of_versions():
+    ((pages,),) = [item.values() for item in hooks.existing([{"Benchmarks": "benchmarks/"}], DOCS)]
+    assert pages[0] == "benchmarks/index.md"
+    assert "benchmarks/python-3.11-jax-0.10.2/index.md" in pages
+
+
 def test_the_code_of_the_builder_is_python():
     for path in (DOCS / "_build").glob("*.py"):
         assert ast.get_docstring(ast.parse(path.read_text())), path

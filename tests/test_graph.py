@@ -21,6 +21,7 @@ from mxcompat._graph.run import cache
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.events import stats
 from mxcompat._graph.run.plan import Compile
+from tests.unpromised import needs
 
 
 @pytest.fixture
@@ -181,6 +182,7 @@ class TestLiveness:
         assert alias.tolist() == [7.0, 3.0]
         assert before.tolist() == [10.0, 20.0]
 
+    @needs("reference-counts")
     def test_a_write_is_in_place(self, xla_only):
         cache = mx.zeros((256, 256))
         for k in range(4):
@@ -195,6 +197,7 @@ class TestLiveness:
         assert len(where) == 1
         assert cache.sum().item() == 256 * 10
 
+    @needs("reference-counts")
     def test_writes_into_several_buffers_are_each_in_place(self, xla_only):
         buffers = [mx.zeros((64, 1024)) for _ in range(5)]
 
@@ -275,6 +278,7 @@ def applied(op, x):
 
 
 class TestErrors:
+    @needs("frames")
     def test_names_the_op_and_the_line_and_a_retry_works(self):
         fail = [True]
         op = failing(fail)
@@ -381,12 +385,14 @@ class TestDebug:
             assert mx.vmap(lambda a: a * 2)(mx.ones((2,))).tolist() == [2.0, 2.0]
             assert mx.grad(lambda a: (a * a).sum())(mx.ones((2,))).tolist() == [2.0, 2.0]
 
+    @needs("frames")
     def test_nan_check_names_op_and_line(self):
         x = mx.array([-1.0])
         with mx.ext.debug.nan_check(), pytest.raises(FloatingPointError, match=r"\[log\].*test_graph.py:\d+"):
             mx.log(x) + 1
         assert mx.isnan(mx.log(x)).item()
 
+    @needs("frames")
     def test_nan_check_looks_into_what_is_one_node(self):
         """Assert that the NaN check runs each op of composite nodes: losses, updates, compiled functions."""
         p = mx.array([1.5, 0.5])
@@ -396,6 +402,7 @@ class TestDebug:
             with pytest.raises(FloatingPointError, match=r"\[sqrt\].*test_graph.py:\d+"):
                 mx.compile(lambda x: mx.sqrt(x) * 2)(-p)
 
+    @needs("frames")
     def test_explain(self):
         with mx.ext.debug.explain() as messages:
             for n in (3, 3, 4):
@@ -404,6 +411,7 @@ class TestDebug:
         assert "plan: 3 ops one by one in NumPy, seen 1 times before" in messages[1]
         assert all("test_graph.py" in m for m in messages)
 
+    @needs("frames")
     def test_explain_a_compile(self, xla_only):
         with mx.ext.debug.explain() as messages:
             for n in (3, 3, 4):
@@ -458,6 +466,7 @@ class TestDebug:
         finally:
             mx.ext.debug.cache_limit(before)
 
+    @needs("trace-cache")
     def test_traces_stay_within_the_limit(self, xla_only):
         mx.ext.debug.clear_cache()
         before = mx.ext.debug.cache_limit(int(40 * policy.BYTES_PER_TRACE / policy.TRACE_SHARE))
@@ -570,6 +579,7 @@ def test_large_graphs_draw_a_few_at_a_time(monkeypatch, plans, mode):
     np.testing.assert_allclose(found.tolist(), whole, rtol=1e-5)
 
 
+@needs("reference-counts")
 def test_avals_in_use_stay_the_ones(monkeypatch):
     """Assert that avals in use are never evicted by other shapes."""
     from mxcompat._graph.ir import aval as avals

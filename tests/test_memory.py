@@ -19,6 +19,9 @@ from mxcompat._graph.run import allocation, background
 from mxcompat._native import native
 from tests.nn_oracle import OURS, REAL
 from tests.oracle import ours, real
+from tests.unpromised import needs
+
+pytestmark = needs("reference-counts")
 
 
 class Meter:
@@ -421,7 +424,7 @@ def _peak_of(mx: Any, function: Callable[..., Any], *arrays: np.ndarray) -> int:
     return meter.seen[1]
 
 
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs("memory-analysis"))])
 @pytest.mark.parametrize("function", [_whole, _in_chunks])
 def test_what_is_made_on_the_way_is_in_the_peak(function: Callable[..., Any], compiled: bool) -> None:
     a = np.random.default_rng(0).normal(size=(512, 16)).astype(np.float32)

@@ -39,6 +39,10 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "linalg": lambda mx, s: mx.linalg.norm(mx.array([3.0, 4.0]), stream=s),
     "fft": lambda mx, s: mx.fft.fft(mx.array([1.0, 2.0]), stream=s),
     "load": lambda mx, s: mx.load(file(), stream=s),
+    "collective": lambda mx, s: mx.distributed.all_sum(mx.array([1.0]), stream=s),
+    "send": lambda mx, s: mx.distributed.send(mx.array([1.0]), 0, stream=s),
+    "recv": lambda mx, s: mx.distributed.recv((1,), mx.float32, 0, stream=s),
+    "recv_like": lambda mx, s: mx.distributed.recv_like(mx.array([1.0]), 0, stream=s),
     "random": lambda mx, s: mx.random.uniform(shape=(2,), key=mx.random.key(0), stream=s),
 }
 

@@ -39,6 +39,31 @@ CALLS = {
     "compile, an int beyond 64 bits": lambda mx: mx.compile(lambda x: x)([2**63]),
     "compile, shapeless is no bool": lambda mx: mx.compile(lambda x: x, shapeless=1),
     "exporter, shapeless is no bool": lambda mx: mx.exporter("f", lambda x: x, shapeless=1),
+    "var, ddof is replaced but wrong": lambda mx: mx.var(mx.ones(3), ddof="1", correction=1),
+    "can_cast from None": lambda mx: mx.can_cast(None, mx.int8),
+    "from_dlpack of bytes": lambda mx: mx.from_dlpack(b"xyz"),
+    "from_dlpack of a buffer": lambda mx: mx.from_dlpack(memoryview(np.arange(6.0).reshape(2, 3)).cast("B")),
+    "from_dlpack of text": lambda mx: mx.from_dlpack("xyz"),
+    "from_dlpack of bytes, without a copy": lambda mx: mx.from_dlpack(b"xyz", copy=False),
+    "as_strided, a negative offset": lambda mx: mx.as_strided(mx.ones(3), (2,), (1,), -1),
+    "as_strided, a huge offset": lambda mx: mx.as_strided(mx.ones(3), (2,), (1,), 2**64),
+    "as_strided, strides are a dict": lambda mx: mx.as_strided(mx.ones(3), (2,), {}),
+    "block_masked_mm of nothing": lambda mx: mx.block_masked_mm(None, mx.ones((2, 2))),
+    "broadcast_shapes, the first is none": lambda mx: mx.broadcast_shapes(None, (1, 2)),
+    "broadcast_shapes, the second is none": lambda mx: mx.broadcast_shapes((1, 2), None),
+    "dequantize, no dtype": lambda mx: mx.dequantize(*mx.quantize(mx.ones((2, 64))), dtype="float32"),
+    "quantize, six arguments": lambda mx: mx.quantize(mx.ones((2, 64)), 64, 4, "affine", None, None),
+    "quantize, a global scale by position": lambda mx: mx.quantize(mx.ones((2, 64)), 16, 4, "nvfp4", mx.array(2.0)),
+    "gather_qqmm, sorted_indices": lambda mx: mx.gather_qqmm(mx.ones((1, 64)), mx.ones((8, 64)), sorted_indices=1),
+    "a device without a number": lambda mx: mx.Device(mx.cpu, "0"),
+    "a device's number is a bool": lambda mx: repr(mx.Device(mx.cpu, True)),
+    "stft, pad_mode is no text": lambda mx: mx.fft.stft(mx.ones(16), 8, center=True, pad_mode=None),
+    "rope, base 0": lambda mx: mx.fast.rope(
+        mx.ones((1, 2, 4)), 4, traditional=False, base=0.0, scale=1.0, offset=0
+    ),
+    "rope, a negative base": lambda mx: mx.fast.rope(
+        mx.ones((1, 2, 4)), 4, traditional=True, base=-2, scale=1.0, offset=mx.array([1])
+    ),
     "depends on a dict": lambda mx: mx.depends(mx.ones(2), {}),
     "depends on a list of no arrays": lambda mx: mx.depends(mx.ones(2), [1]),
     "grad, argnums is a dict": lambda mx: mx.grad(lambda x: x.sum(), {0: 1})(mx.ones(2)),
@@ -72,14 +97,23 @@ mx.stack([x], axis=n), mx.roll(x, n), mx.tile(x, [n]), mx.pad(x, [(1, n)]), mx.r
 mx.bartlett(n), mx.eye(n), mx.eye(2, 2, n), mx.tri(2, 2, n), mx.diag(x, n), mx.linspace(0, 1, n), mx.fft.fft(x, n),
 mx.fft.fftn(x, axes=[n]), mx.fft.fftshift(x, axes=[n]), mx.zeros((n,)), mx.reshape(x, (n,)), mx.broadcast_to(x, (n,)),
 mx.broadcast_shapes((n,), (1,)), mx.unflatten(x, 0, (n,)), mx.random.uniform(shape=[n]),
-mx.diff(x, n)
+mx.diff(x, n), mx.flatten(x, n), mx.flatten(x, 0, n), mx.partition(x, n), mx.argpartition(x, n), mx.topk(x, n),
+mx.conv1d(mx.ones((1, 4, 1)), mx.ones((1, 2, 1)), n), mx.conv1d(mx.ones((1, 4, 1)), mx.ones((1, 2, 1)), groups=n),
+mx.conv2d(mx.ones((1, 4, 4, 1)), mx.ones((1, 2, 2, 1)), padding=n), mx.var(x, ddof=n), mx.std(x, correction=n),
+mx.conv_general(mx.ones((1, 4, 1)), mx.ones((1, 2, 1)), input_dilation=n), mx.unique(x, n), mx.tensordot(x, x, n),
+mx.conv_transpose1d(mx.ones((1, 4, 1)), mx.ones((1, 2, 1)), 1, 0, 1, n), mx.linalg.norm(x, "fro", n),
+mx.arange(n * n * n, 7, 2, mx.float32), mx.arange(1, n * n * n, 2, mx.float32), mx.arange(0, n * n * n, 1.0),
+mx.PrintOptions(n), mx.full(n, 1.0), mx.set_printoptions(n), mx.Device(mx.cpu, n), mx.distributed.init().split(n),
+mx.distributed.send(x, n), mx.distributed.recv((2,), mx.float32, n), mx.distributed.recv_like(x, n)
 """
 
 
+@pytest.mark.parametrize("bits", [31, 99])
 @pytest.mark.parametrize("call", [ast.unparse(call) for call in ast.parse(f"({BEYOND})").body[0].value.elts])
-def test_integers_beyond_32_bits(call):
-    """Compare integers beyond 32 bits: a TypeError for an axis or number, an OverflowError for a shape."""
-    check(lambda mx: eval(call, {"mx": mx, "x": mx.ones(2), "n": 2**31}), message=False)
+def test_integers_beyond_32_bits(call, bits):
+    """Compare integers beyond 32 bits: a TypeError for an axis or number, an OverflowError for a shape. Beyond 64 bits,
+    a shape is a TypeError or `std::bad_cast`."""
+    check(lambda mx: eval(call, {"mx": mx, "x": mx.ones(2), "n": 2**bits}), message=False)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

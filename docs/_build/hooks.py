@@ -16,6 +16,7 @@ from mkdocs.structure.files import File  # noqa: E402
 
 from docs._build.names import PAGES, Page, described, short, thing  # noqa: E402
 from mxcompat._version import MLX_VERSION, __version__  # noqa: E402
+from tests.benchmarks.report import pairs  # noqa: E402
 
 __all__ = ["existing", "on_config", "on_files", "on_post_page", "without_foreign_scripts"]
 
@@ -53,12 +54,15 @@ def without_foreign_scripts(output: str) -> str:
 
 
 def existing(nav: list[Any], folder: Path) -> list[Any]:
-    """Return the navigation without missing pages, and with the reference pages in place of `reference/`."""
+    """Return the navigation without missing pages, with the pages of the reference in place of `reference/`, and those
+    of the benchmarks in place of `benchmarks/`."""
     found: list[Any] = []
     for item in nav:
         ((title, target),) = item.items()
         if target == "reference/":
             found.append({title: _reference()})
+        elif target == "benchmarks/":
+            found.append({title: [f"benchmarks/{name}index.md" for name in ("", *_pairs(folder))]})
         elif isinstance(target, list):
             inside = existing(target, folder)
             if inside:
@@ -66,6 +70,10 @@ def existing(nav: list[Any], folder: Path) -> list[Any]:
         elif (folder / target).exists():
             found.append({title: target})
     return found
+
+
+def _pairs(folder: Path) -> list[str]:
+    return [f"{name}/" for name in pairs(folder / "benchmarks")]
 
 
 _SECTIONS = {"ops": "Operations", "nn": "Neural networks", "ext": "Beyond MLX"}

@@ -8,6 +8,8 @@ from typing import Any
 
 from mxcompat._graph.ir.fixed import Fixed
 
+from .errors import small_int
+
 __all__ = ["Device", "DeviceType", "cpu", "device_type", "gpu"]
 
 
@@ -55,7 +57,7 @@ class Device(Fixed):
         index: the number of the device among those of its type.
 
     Raises:
-        TypeError: if `type` is not a `DeviceType`. The device need not exist.
+        TypeError: if `type` is not a `DeviceType`, or `index` is not an int. The device need not exist.
 
     Example:
         >>> mx.Device(mx.cpu, 0)
@@ -71,7 +73,7 @@ class Device(Fixed):
         if found is None:
             raise TypeError(f"Device: expected a DeviceType, got {type.__class__.__name__}")
         self.type = found
-        self._index = index
+        self._index = small_int(index, "Device", "index")
 
     def __repr__(self) -> str:
         return f"Device({self.type.name}, {self._index})"

@@ -189,6 +189,8 @@ def can_cast(from_: array | Dtype, to: Dtype) -> bool:
     if not isinstance(to, Dtype):
         raise TypeError(f"can_cast: expected a Dtype, got {type(to).__name__}")
     dtype = _dtype_of(from_)
+    if from_ is None:
+        raise TypeError("can_cast: expected an array or a Dtype, got NoneType")
     if dtype is None:
         raise ValueError("[can_cast] `from_` must be an array or a dtype.")
     return promote(dtype, to) is to

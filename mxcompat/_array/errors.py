@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
-__all__ = ["bad_cast", "expected", "incompatible", "no_derivative", "no_format"]
+__all__ = ["bad_cast", "expected", "incompatible", "no_derivative", "no_format", "small_int"]
 
 
 def incompatible(function: str, what: str) -> TypeError:
@@ -43,3 +44,11 @@ def no_derivative(name: str, what: str, transform: str) -> str:
         f"[{name}] Cannot calculate {transform} with respect to {what}. Use stop_gradient on {what} to stop gradients "
         "from being computed."
     )
+
+
+def small_int(value: Any, function: str, argument: str) -> int:
+    """Return an argument as a plain int. Raises TypeError if it is not a 32-bit integer."""
+    number = int(index(value)) if hasattr(value, "__index__") else None
+    if number is None or not -(2**31) <= number < 2**31:
+        raise incompatible(function, f"{argument} must be an int of 32 bits, got {value!r}.")
+    return number

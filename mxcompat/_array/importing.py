@@ -65,6 +65,7 @@ def asarray(a: Any, dtype: Dtype | None = None, *, copy: bool | None = None) -> 
         >>> mx.asarray([1, 2], mx.float32)
         array([1, 2], dtype=float32)
     """
+    _check_copy(copy, "asarray")
     if a is None:
         raise TypeError("asarray: expected a number, a sequence or an array, got NoneType")
     if copy is False:
@@ -77,8 +78,8 @@ def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
     """Convert an object that supports DLPack to an array.
 
     Args:
-        x: an object with `__dlpack__` and `__dlpack_device__`, or a capsule returned by `__dlpack__`, which can be used
-            once.
+        x: an object with `__dlpack__` and `__dlpack_device__`; a capsule returned by `__dlpack__`, which can be used
+            once; or an object with a buffer, such as `bytes`.
         copy: True to copy always, False never, None if needed.
 
     Returns:
@@ -92,12 +93,21 @@ def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:
         >>> mx.from_dlpack(np.arange(3.0))
         array([0, 1, 2], dtype=float32)
     """
+    _check_copy(copy, "from_dlpack")
     if not (hasattr(type(x), "__dlpack__") or isinstance(x, np.generic) or is_capsule(x)):
-        raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type_name(x)}")
+        try:
+            x = np.asarray(memoryview(x))
+        except TypeError:
+            raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type_name(x)}") from None
     try:
         return asarray(x, float32 if isinstance(x, array) and x.dtype is float64 else None, copy=copy)
     except (BufferError, RuntimeError) as error:
         raise incompatible("from_dlpack", f"Expected data of a dtype that MLX has, got {type_name(x)}.") from error
+
+
+def _check_copy(copy: Any, function: str) -> None:
+    if copy is not None and not isinstance(copy, bool):
+        raise incompatible(function, "copy must be a bool or None.")
 
 
 def _refuse_copy(a: Any, dtype: Dtype | None) -> None:

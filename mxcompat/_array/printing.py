@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import reprlib
 from functools import lru_cache
-from operator import index
 from types import NoneType
 from typing import Any
 
@@ -21,6 +20,7 @@ from mxcompat._graph.run.evaluate import evaluated_on_host
 from mxcompat._jax import is_array
 
 from .convert import item
+from .errors import small_int
 
 __all__ = [
     "PrintOptions", "_PrintOptionsContext", "formatted", "get_printoptions", "printoptions", "render",
@@ -30,13 +30,6 @@ __all__ = [
 _EDGE = 3
 """Number of entries shown at each end of a long axis; an axis is long if it has more than twice as many."""
 _ENDS = np.array([*range(_EDGE), *range(-_EDGE, 0)])
-
-
-def _integer(precision: Any) -> int:
-    try:
-        return int(index(precision))
-    except TypeError:
-        raise TypeError(f"precision: expected an int, got {type(precision).__name__}") from None
 
 
 class PrintOptions:
@@ -58,7 +51,7 @@ class PrintOptions:
     precision: int
 
     def __init__(self, precision: int = -1) -> None:
-        self.precision = _integer(precision)
+        self.precision = small_int(precision, "PrintOptions", "precision")
 
 
 _options = PrintOptions()
@@ -80,7 +73,7 @@ def set_printoptions(precision: int = -1) -> None:
         array([0.33], dtype=float32)
         >>> mx.set_printoptions(precision=before)
     """
-    _options.precision = _integer(precision)
+    _options.precision = small_int(precision, "set_printoptions", "precision")
 
 
 def get_printoptions() -> PrintOptions:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any, NoReturn
+
+from mxcompat._array.errors import small_int
 
 from . import members
 
@@ -51,7 +52,7 @@ class Group:
         Raises:
             RuntimeError: for a group of one process, and for the backend "ring", which cannot be split.
         """
-        color, key = index(color), index(key)
+        color, key = small_int(color, "split", "color"), small_int(key, "split", "key")
         world = members.joined() if self.size() > 1 else None
         if world is None:
             raise RuntimeError("Cannot split the distributed group further.")

@@ -37,8 +37,10 @@ def integer(value: Any) -> int:
 
 
 def _size(value: Any) -> int:
-    """Return one size of a shape as a plain int. Raises OverflowError beyond 32 bits."""
+    """Return one size of a shape as a plain int. Raises OverflowError beyond 32 bits, and TypeError beyond 64."""
     n = index(value)
+    if not -(2**63) <= n < 2**63:
+        raise incompatible("", f"expected an int of 64 bits, got {n}.")
     if not _LOW <= n <= _HIGH:
         raise OverflowError(f"Integer value {n} is outside the supported range [{_LOW}, {_HIGH}].")
     return n
@@ -92,7 +94,9 @@ def shape_of(value: Any) -> tuple[int, ...]:
     try:
         if isinstance(value, int):
             shape = (int(value),)
-            check_axes(shape)
+            if -(2**63) <= shape[0] < 2**63:
+                check_axes(shape)
+            _size(value)
         else:
             shape = integers(value, _size)
     except TypeError:

@@ -93,7 +93,7 @@ def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[
             reduction = kwargs.pop("reduction", default)
             given = (*args, *kwargs.values())
             numbers = tuple([x for x in given if type(x) is float])
-            if not _SETTINGS.issuperset(map(type, given)) or (numbers and not may_be_one_node(numbers)):
+            if not _SETTINGS.issuperset(map(type, (*given, reduction))) or (numbers and not may_be_one_node(numbers)):
                 # other types, such as NumPy's numbers, may read values
                 return reduce(losses(*args, **kwargs), reduction)
             constants = tuple([None if type(x) is mx.array else (type(x), x) for x in given])

@@ -167,7 +167,7 @@ def _he(
 
     def initializer(a: mx.array, mode: Fan = "fan_in", gain: float = 1.0) -> mx.array:
         fans = dict(zip(get_args(Fan), _calculate_fan_in_fan_out(a), strict=True))
-        if mode not in fans:
+        if mode not in list(fans):
             raise ValueError(f"Invalid mode: {mode}. Valid modes are: {', '.join(fans)}")
         return draw(a.shape, scale(gain, fans[mode]), dtype)
 

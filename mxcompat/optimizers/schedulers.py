@@ -50,7 +50,7 @@ def step_decay(init: float, decay_rate: float, step_size: int) -> Callable:
         >>> schedule(mx.array(20))
         array(0.25, dtype=float32)
     """
-    if step_size <= 0:
+    if step_size < 1:
         raise ValueError(f"step_size must be greater than 0, but got {step_size}.")
 
     def schedule(step: mx.array) -> mx.array:
@@ -78,7 +78,7 @@ def cosine_decay(init: float, decay_steps: int, end: float = 0.0) -> Callable:
         >>> schedule(mx.array(0)), schedule(mx.array(12))
         (array(1, dtype=float32), array(0, dtype=float32))
     """
-    if decay_steps <= 0:
+    if decay_steps < 1:
         raise ValueError(f"decay_steps must be greater than 0, but got {decay_steps}.")
 
     def schedule(step: mx.array) -> mx.array:
@@ -140,7 +140,7 @@ def linear_schedule(init: float, end: float, steps: int) -> Callable:
         >>> schedule(mx.array(5)), schedule(mx.array(12))
         (array(1, dtype=float32), array(2, dtype=float32))
     """
-    if steps <= 0:
+    if steps < 1:
         raise ValueError(f"steps must be greater than 0, but got {steps}.")
 
     def schedule(step: mx.array) -> mx.array:

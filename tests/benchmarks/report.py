@@ -1,6 +1,7 @@
-"""The benchmark page of the documentation: plots and tables from the stored measurements of a run.
+"""The benchmark pages of the documentation: plots and tables from the stored measurements of each pair of versions.
 
-`python -m tests.benchmarks --report docs/benchmarks` measures and writes all of it.
+`python -m tests.benchmarks --report docs/benchmarks` measures, and writes the page of the running Python and JAX into a
+folder named by them, beside those of other pairs. Each folder has hand-written notes on the rows over their line.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import math
 import os
 import platform
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,11 @@ from docs._build.svg import DARK, LIGHT, Drawing, Palette
 
 from .table import SIDES, Row
 
-__all__ = ["files", "machine", "save", "write"]
+__all__ = ["files", "machine", "pair", "pairs", "save", "unexplained", "write"]
 
 FIGURES = "figures.json"
+NOTES = "notes.toml"
+"""For each row over its line, by name: what changed in the versions, and by how much. Written by hand."""
 
 _ABOUT = {
     "warm": ("Warm", "A step, once everything has been compiled."),
@@ -34,6 +38,19 @@ _ABOUT = {
 }
 
 _PACKAGES = ("jax", "jaxlib", "mlx", "numpy", "mlx-lm")
+
+
+def pair() -> str:
+    """Return the name of the running versions of Python and JAX, which is that of their folder."""
+    import jax
+
+    return f"python-{'.'.join(platform.python_version_tuple()[:2])}-jax-{jax.__version__}"
+
+
+def pairs(folder: Path) -> list[str]:
+    """Return the pairs of versions that have been measured, the oldest first."""
+    found = [path.parent.name for path in folder.glob(f"*/{FIGURES}")]
+    return sorted(found, key=lambda name: [number.zfill(9) for number in name.replace("-", ".").split(".")])
 
 
 def machine() -> str:
@@ -59,8 +76,10 @@ def _versions() -> dict[str, str]:
 
 
 def save(folder: Path, sections: Mapping[str, Sequence[Row]]) -> None:
-    """Store the measurements of a run, with the machine and the versions."""
+    """Store the measurements of a run, with the machine and the versions, in the folder of this pair."""
     import jax
+
+    folder /= pair()
 
     figures = {
         "machine": ", ".join(filter(None, [machine(), _processor(), f"JAX on {jax.default_backend()}"])),
@@ -73,20 +92,62 @@ def save(folder: Path, sections: Mapping[str, Sequence[Row]]) -> None:
 
 
 def write(folder: Path) -> None:
-    """Write the page and the plots from the stored measurements."""
+    """Write the pages and the plots from the stored measurements."""
     for name, text in files(folder).items():
         (folder / name).write_text(text)
 
 
 def files(folder: Path) -> dict[str, str]:
-    """Return the page and the plots by file name, from the stored measurements. Without any, the page says how to
-    measure."""
-    path = folder / FIGURES
-    if not path.exists():
-        return {"index.md": _page(_EMPTY)}
-    figures = json.loads(path.read_text())
-    sections = {name: [_row(row) for row in rows] for name, rows in figures["sections"].items()}
-    made = {"index.md": _page("\n".join(_body(figures, sections)))}
+    """Return the pages and the plots by path in the folder, from the stored measurements: a list of the pairs, and a
+    page for each. Without measurements, the list says how to take them."""
+    lines = [_line_of_pair(folder, name) for name in pairs(folder)]
+    made = {"index.md": _HEAD + "\n".join(["", *(_PAIRS + lines if lines else [_EMPTY]), ""])}
+    for name in pairs(folder):
+        made |= {f"{name}/{path}": text for path, text in _files_of_pair(folder / name).items()}
+    return made
+
+
+def unexplained(folder: Path, sections: Mapping[str, Sequence[Row]]) -> list[str]:
+    """Return the rows over their line that have no note in the folder of this pair, with the targets they miss."""
+    notes = _notes(folder / pair())
+    rows = [row for section in sections.values() for row in section]
+    return [f"{row.name.strip()}: {', '.join(_missed(row))}" for row in rows if _missed(row) and not _note(notes, row)]
+
+
+def _missed(row: Row) -> list[str]:
+    return [target for target, reached in row.targets.items() if not reached]
+
+
+def _notes(folder: Path) -> dict[str, str]:
+    path = folder / NOTES
+    return tomllib.loads(path.read_text()) if path.exists() else {}
+
+
+def _note(notes: Mapping[str, str], row: Row) -> str:
+    return notes.get(row.name.strip(), "").strip()
+
+
+def _stored(folder: Path) -> tuple[dict[str, Any], dict[str, list[Row]]]:
+    figures = json.loads((folder / FIGURES).read_text())
+    return figures, {name: [_row(row) for row in rows] for name, rows in figures["sections"].items()}
+
+
+def _title(name: str) -> str:
+    """Return "Python 3.11, JAX 0.10.2" for the name of such a pair."""
+    _, python, _, jax = name.split("-", 3)
+    return f"Python {python}, JAX {jax}"
+
+
+def _line_of_pair(folder: Path, name: str) -> str:
+    figures, sections = _stored(folder / name)
+    rows = [row for section in sections.values() for row in section]
+    over = sum(bool(_missed(row)) for row in rows)
+    return f"| [{_title(name)}]({name}/index.md) | {figures['date']} | {len(rows)} | {over} |"
+
+
+def _files_of_pair(folder: Path) -> dict[str, str]:
+    figures, sections = _stored(folder)
+    made = {"index.md": "\n".join([*_body(folder.name, figures, sections, _notes(folder)), ""])}
     for name, rows in sections.items():
         shown = [row for row in rows if _sides(row)]
         for shade, palette in (("light", LIGHT), ("dark", DARK)):
@@ -111,21 +172,32 @@ python -m tests.benchmarks --report docs/benchmarks
 ```
 """
 
-_EMPTY = "No figures have been taken yet: this writes them, and this page."
+_EMPTY = "No figures have been taken yet: this writes them, and a page for the versions that it runs with."
+
+_PAIRS = [
+    "Every row has a line, a multiple of another side's time. With some versions of Python and JAX, a row may be over",
+    "its line. Then their page says what changed, and by how much.",
+    "",
+    "| versions | taken on | rows | over their line |",
+    "|---|---|--:|--:|",
+]
 
 
-def _page(body: str) -> str:
-    return f"{_HEAD}\n{body}\n"
-
-
-def _body(figures: dict[str, Any], sections: dict[str, list[Row]]) -> list[str]:
+def _body(
+    name: str, figures: dict[str, Any], sections: Mapping[str, Sequence[Row]], notes: Mapping[str, str]
+) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in figures["versions"].items())
     lines = [
+        f"# Benchmarks with {_title(name)}",
+        "",
         f"Taken on {figures['date']}: {figures['machine']}; {versions}.",
         "",
         "A dot is the median of the ratios of the rounds, a bar goes from the lower to the upper quartile; the tables",
-        "give both.",
+        "give both. Rows over their line have an asterisk. [Other versions](../index.md) have pages of their own.",
     ]
+    over = [row for section in sections.values() for row in section if _missed(row)]
+    if over:
+        lines += ["", "## Over their line", "", *(_explained(row, notes) for row in over)]
     for name, rows in sections.items():
         title, about = _ABOUT.get(name, (name.capitalize(), ""))
         lines += ["", f"## {title}", "", about, ""]
@@ -139,7 +211,12 @@ def _body(figures: dict[str, Any], sections: dict[str, list[Row]]) -> list[str]:
 def _table_line(row: Row) -> str:
     values = [_rounded(row.values[side]) if side in row.values else "–" for side in SIDES]
     name = _label(row).replace("|", "\\|")
+    name += " \\*" if _missed(row) else ""
     return f"| {name} | {row.unit} | {' | '.join([*values, *(_ratio(row, side) for side in SIDES[1:])])} |"
+
+
+def _explained(row: Row, notes: Mapping[str, str]) -> str:
+    return f"- {row.name.strip()}, at most {', '.join(_missed(row))}: {_note(notes, row) or '**no note yet**.'}"
 
 
 def _label(row: Row) -> str:

@@ -45,8 +45,11 @@ def _training(mx: Any) -> Callable[[], Any]:
     return train
 
 
-def workloads(mx: Any) -> dict[str, Callable[[], Any]]:
-    """Return the workloads by name. Each call defines its functions again, as programs do."""
+def workloads(mx: Any) -> tuple[dict[str, Callable[[], Any]], dict[str, Any]]:
+    """Return the workloads by name, and the arguments that all their calls share.
+
+    Each call defines its functions again, as programs do.
+    """
     x, v, rows = mx.array([0.5, -1.0, 2.0]), mx.array([1.0, 0.0, -1.0]), mx.random.normal((4, 3))
     mx.eval(x, v, rows)
 
@@ -71,7 +74,7 @@ def workloads(mx: Any) -> dict[str, Callable[[], Any]]:
     def compile_twice() -> float:
         return number(compiled(x, v)) + number(mx.compile(lambda x: x * 2)(x))
 
-    return {
+    calls: dict[str, Callable[[], Any]] = {
         "training": _training(mx),
         "grad": lambda: number(mx.grad(lambda x: (mx.sin(x) * x).sum())(x)),
         "value_and_grad": lambda: mx.value_and_grad(lambda x: (x * x).sum())(x)[0].item(),
@@ -82,16 +85,24 @@ def workloads(mx: Any) -> dict[str, Callable[[], Any]]:
         "checkpoint": lambda: number(mx.grad(lambda x: mx.checkpoint(lambda x: mx.sin(x) * x)(x).sum())(x)),
         "custom_function": custom,
     }
+    shared = {"x": x, "v": v, "rows": rows, "cube": cube, "compiled": compiled}
+    return calls, shared | {f"the node of {name}": shared[name]._node for name in ("x", "v", "rows")}
 
 
-def report(name: str, call: Callable[[], Any], count: int) -> dict[str, Any]:
-    """Return the memory and references that `count` calls leak (positive) or lose (negative)."""
+def report(name: str, call: Callable[[], Any], count: int, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the memory and references that `count` calls leak (positive) or lose (negative).
+
+    Args:
+        arguments: the objects, beside those that every program shares, whose references are counted.
+    """
     from mxcompat._graph.run import background
     from mxcompat._native import native
     from tests.native.references import ALWAYS
     from tests.soak.worker import resident
 
-    objects = [*ALWAYS, *([native.Fields, native.Handle, native.Path] if native else []), list, tuple, dict]
+    shared = [*ALWAYS, *([native.Fields, native.Handle, native.Path] if native else []), list, tuple, dict]
+    named = [*zip(map(repr, shared), shared, strict=True), *arguments.items()]
+    names, objects = zip(*named, strict=True)
     for _ in range(2):
         for _ in range(WARM):
             call()
@@ -106,7 +117,7 @@ def report(name: str, call: Callable[[], Any], count: int) -> dict[str, Any]:
     gc.collect()
     blocks, memory = sys.getallocatedblocks() - blocks, resident() - memory
     after = array("q", map(sys.getrefcount, objects))
-    lost = {repr(x): b - a for x, a, b in zip(objects, before, after, strict=True) if b != a}
+    lost = {name: b - a for name, a, b in zip(names, before, after, strict=True) if b != a}
     return {
         "name": name, "calls": count, "seconds": round(seconds, 1), "resident": memory, "blocks": blocks,
         "references": lost,
@@ -125,9 +136,10 @@ def main() -> None:
         load(given.library)
     import mxcompat.core as mx
 
-    for name, call in workloads(mx).items():
+    calls, arguments = workloads(mx)
+    for name, call in calls.items():
         if not given.names or name in given.names:
-            print(json.dumps(report(name, call, given.count)), flush=True)
+            print(json.dumps(report(name, call, given.count, arguments)), flush=True)
 
 
 if __name__ == "__main__":

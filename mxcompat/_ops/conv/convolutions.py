@@ -6,7 +6,6 @@ with the flipped weights.
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
 from mxcompat._array.array import array, wrap
@@ -15,7 +14,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import Node, apply
 
-from ..arguments import integers, is_sequence, require_array
+from ..arguments import integer, integers, is_sequence, require_array
 from .cpu import Sizes
 from .lowering import CONV, check_channels
 
@@ -68,21 +67,19 @@ def _wrong(name: str, argument: str, wanted: str, given: Any) -> TypeError:
 
 def _int(name: str, argument: str, value: Any) -> int:
     try:
-        return index(value)
+        return integer(value)
     except TypeError:
         raise _wrong(name, argument, "an int", value) from None
 
 
 def _sizes(name: str, argument: str, value: Any, count: int) -> Sizes:
     """Return one int for each spatial axis, from a single int or from a sequence."""
-    if type(value) is int:
-        return (value,) * count
     wanted = "an int" if count == 1 else f"an int or {count} ints"
     try:
         if count > 1 and is_sequence(value):
             sizes = integers(value)
         else:
-            sizes = (index(value),) * count
+            sizes = (integer(value),) * count
     except TypeError:
         raise _wrong(name, argument, wanted, value) from None
     if len(sizes) != count:
@@ -315,6 +312,6 @@ def conv_general(
 def _sequence(name: str, argument: str, value: Any) -> Sizes:
     """Return an int, or a sequence of ints, as a tuple."""
     try:
-        return integers(value) if is_sequence(value) else (index(value),)
+        return integers(value) if is_sequence(value) else (integer(value),)
     except TypeError:
         raise _wrong(name, argument, "an int or a sequence of ints", value) from None

@@ -102,6 +102,8 @@ def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, stop_only: boo
     for number in (first, stop, by):
         if type(number) is not int and type(number) is not float and type(number) is not bool:
             raise expected("arange", "numbers", number)
+        if type(number) is int and not -(2**63) <= number < 2**63:
+            raise incompatible("arange", "Expected numbers of at most 64 bits.")
     if dtype is None:
         dtype = _natural(first, stop, by, stop_only)
     if require_dtype(dtype, "arange") is _d.bool_:
@@ -119,8 +121,6 @@ def _natural(first: Any, stop: Any, by: Any, stop_only: bool) -> Dtype:
     if stop_only and type(stop) is bool:
         return _d.bool_
     numbers = (first, stop, by)
-    if not all(-(2**63) <= n < 2**63 for n in numbers):
-        raise incompatible("arange", "Expected numbers of at most 64 bits.")
     return _d.int32 if all(-(2**31) <= n < 2**31 for n in numbers) else _d.int64
 
 

@@ -7,12 +7,12 @@ returns its input.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.construct import node_of
 from mxcompat._array.errors import expected
+from mxcompat._array.streams import check_stream
 from mxcompat._distributed.environment import peers
 from mxcompat._distributed.group import Group, group_for
 from mxcompat._graph.ir.aval import Dtype, format_shape
@@ -21,7 +21,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.traces import innermost_trace
 from mxcompat._jax import lazy
 
-from ..arguments import flag, plain, require_dtype, require_text
+from ..arguments import flag, integer, plain, require_dtype, require_text
 from ..define import op
 from ..examples import example
 from .records import GATHER, MAX, MIN, RECV, SCATTER, SEND, SUM
@@ -122,6 +122,7 @@ def _collective(name: str, record: Op, summary: str, shape: str, ranked: bool = 
     alone = op(name, lazy.numpy.asarray, lambda a: a)
 
     def function(x: Any, *, group: Group | None = None, stream: Any = None) -> array:
+        check_stream(stream)
         members = _group(group, name)
         node = node_of(x)
         if members.size() == 1:
@@ -185,7 +186,8 @@ def send(x: Any, dst: int, *, group: Group | None = None, stream: Any = None) ->
             array between CPUs is sent at once, so that the error occurs in the other process.
         ValueError: if there is no such process, or if the group has no other member.
     """
-    members, node, dst = _group(group, "send"), node_of(x), index(dst)
+    check_stream(stream)
+    members, node, dst = _group(group, "send"), node_of(x), integer(dst)
     if members.size() == 1:
         raise ValueError("Cannot send to a singleton group")
     if not 0 <= dst < members.size():
@@ -211,9 +213,10 @@ def recv(shape: Sequence[int], dtype: Dtype, src: int, *, group: Group | None = 
         RuntimeError: at evaluation, if the other process does not send an array with this shape and dtype.
         ValueError: if there is no such process, or if the group has no other member.
     """
+    check_stream(stream)
     members, sizes = _group(group, "recv"), plain(shape)
     require_dtype(dtype, "recv")
-    return _received(members, sizes, dtype, index(src), ())
+    return _received(members, sizes, dtype, integer(src), ())
 
 
 def recv_like(x: Any, src: int, *, group: Group | None = None, stream: Any = None) -> array:
@@ -232,8 +235,9 @@ def recv_like(x: Any, src: int, *, group: Group | None = None, stream: Any = Non
         RuntimeError: at evaluation, if the other process does not send an array with this shape and dtype.
         ValueError: if there is no such process, or if the group has no other member.
     """
+    check_stream(stream)
     members, node = _group(group, "recv_like"), node_of(x)
-    return _received(members, node.aval.shape, node.aval.dtype, index(src), (node,))
+    return _received(members, node.aval.shape, node.aval.dtype, integer(src), (node,))
 
 
 def _received(group: Group, shape: tuple[int, ...], dtype: Dtype, src: int, inputs: tuple[Node, ...]) -> array:

@@ -14,7 +14,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy,
 from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jax, jnp
 
-from ..arguments import require_array
+from ..arguments import flag, require_array
 from ..define import broadcast, op
 from ..padding.padded import pad_contraction
 from .norms import number
@@ -215,6 +215,7 @@ def scaled_dot_product_attention(
         (1, 4, 16, 8)
     """
     check_stream(stream)
+    flag(force_fused, _NAME, "force_fused")
     inputs = [*(require_array(x, _NAME) for x in (q, k, v)), number(_NAME, "scale", scale)]
     causal = isinstance(mask, str)
     if causal and mask != "causal":

@@ -6,7 +6,6 @@ All are computed in float32 at least, and rounded once.
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from mxcompat._graph.policy import REMEMBERED_ANGLES
 from mxcompat._graph.run.values import in_order
 
 from .norms import CROSS_ENTROPY, LAYER_NORM, RMS_NORM
-from .rope import ROPE
+from .rope import ROPE, inverse_frequencies
 
 __all__: list[str] = []
 
@@ -236,7 +235,7 @@ def _waves(x: Any, params: tuple, offset: Any, scale: Any, freqs: tuple) -> tupl
     length, half = x.shape[-2], dims // 2
     if base is not None and not offset.ndim and length * half <= REMEMBERED_ANGLES:
         return _remembered(length, int(offset), float(scale), half, base)
-    inverse = 1 / freqs[0].astype(np.float32) if base is None else _inverse(half, base)
+    inverse = 1 / freqs[0].astype(np.float32) if base is None else inverse_frequencies(half, base)
     angles = _angles(length, offset.astype(np.int32), scale.astype(np.float32), inverse)
     if offset.ndim:
         angles = angles.reshape(angles.shape[0], *[1] * (x.ndim - 3), *angles.shape[1:])
@@ -248,13 +247,9 @@ def _angles(length: int, offset: Any, scale: Any, inverse: Any) -> Any:
     return (steps.astype(np.float32) * scale)[..., None] * inverse
 
 
-def _inverse(half: int, base: float) -> Any:
-    return np.exp(-np.arange(half, dtype=np.float32) * np.float32(math.log(base) / half))
-
-
 @functools.lru_cache(16)
 def _remembered(length: int, offset: int, scale: float, half: int, base: float) -> tuple[Any, Any]:
-    angles = _angles(length, np.array(offset).astype(np.int32), np.float32(scale), _inverse(half, base))
+    angles = _angles(length, np.array(offset).astype(np.int32), np.float32(scale), inverse_frequencies(half, base))
     return np.cos(angles), np.sin(angles)
 
 

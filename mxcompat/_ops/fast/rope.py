@@ -20,7 +20,16 @@ from ..arguments import any_number, flag, integer, require_array
 from ..define import op
 from .norms import number, wide
 
-__all__ = ["ROPE", "rope"]
+__all__ = ["ROPE", "inverse_frequencies", "rope"]
+
+
+def inverse_frequencies(half: int, base: float) -> np.ndarray:
+    """Return the angle per position of each pair of features. It is NaN if the base is not positive.
+
+    All is in float32, since its rounding is visible at distant positions.
+    """
+    log = math.log(base) if base > 0 else math.nan
+    return np.exp(-np.arange(half, dtype=np.float32) * np.float32(log / half))
 
 
 def _rope(x: Any, offset: Any, scale: Any, *freqs: Any, dims: int, traditional: bool, base: float | None) -> Any:
@@ -31,8 +40,8 @@ def _rope(x: Any, offset: Any, scale: Any, *freqs: Any, dims: int, traditional: 
     positions = steps.astype(jnp.float32) * scale.astype(jnp.float32)
     if base is None:
         inverse = 1 / jnp.asarray(freqs[0], jnp.float32)
-    else:  # all in float32, since its rounding is visible at distant positions
-        inverse = np.exp(-np.arange(half, dtype=np.float32) * np.float32(math.log(base) / half))
+    else:
+        inverse = inverse_frequencies(half, base)
     angles = positions[..., None] * inverse
     if offset.ndim:
         angles = angles.reshape(angles.shape[0], *[1] * (x.ndim - 3), *angles.shape[1:])

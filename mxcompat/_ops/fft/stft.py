@@ -16,7 +16,7 @@ from mxcompat._graph.ir.aval import float32 as _float32
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._jax import jnp
 
-from ..arguments import flag, integer, require_array
+from ..arguments import flag, integer, require_array, require_text
 from ..define import op
 from .transforms import check_norm, transform
 
@@ -113,6 +113,7 @@ def stft(
         raise ValueError("[stft] Input must have at least one dimension.")
     inputs, length = _with_window(x._node, window, length, n_fft, "stft")
     flag(center, "stft", "center")
+    require_text(pad_mode, "stft", "pad_mode")
     if center and pad_mode not in _PAD_MODES:
         raise ValueError(f"Invalid padding mode ({pad_mode}) passed to pad")
     if onesided is None:

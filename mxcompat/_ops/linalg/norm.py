@@ -14,7 +14,7 @@ from mxcompat._graph.ir.aval import Aval, aval, complex64, float32, from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jax, jnp
 
-from ..arguments import INVALID, any_number, axis_of, flag, is_sequence, require_array
+from ..arguments import INVALID, any_number, axis_of, flag, integer, integers, is_sequence, require_array
 from ..define import as_float, broadcast, op
 from ..reductions.extremes import largest, smallest
 from .common import INEXACT, check_matrix
@@ -150,7 +150,7 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     try:
-        return tuple(map(index, axis)) if is_sequence(axis) else (index(axis),)
+        return integers(axis) if is_sequence(axis) else (integer(axis),)
     except TypeError:
         raise incompatible("norm", f"axis must be None, an int or a list of ints, not {axis!r}.") from None
 

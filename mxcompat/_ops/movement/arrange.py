@@ -10,7 +10,7 @@ import numpy as np
 
 from mxcompat._array import operands
 from mxcompat._array.array import array, wrap, wrap_all
-from mxcompat._array.errors import bad_cast
+from mxcompat._array.errors import bad_cast, incompatible
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.aval import int32 as _int32
@@ -91,10 +91,15 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """
     if not shapes:
         raise ValueError("[broadcast_shapes] Must provide at least one shape.")
-    try:
-        found = [plain(shape) for shape in shapes]
-    except TypeError:
-        raise bad_cast("a shape is a sequence of ints") from None
+    found: list[tuple[int, ...]] = []
+    for shape in shapes:
+        try:
+            found.append(plain(shape))
+        except TypeError:
+            if not found:
+                raise bad_cast("a shape is a sequence of ints") from None
+            message = "[broadcast_shapes] Expects a sequence of shapes (tuple or list of ints)."
+            raise ValueError(message) from None
     return broadcast(*found)
 
 
@@ -362,8 +367,10 @@ def as_strided(
     check_stream(stream)
     x = require_array(a, "as_strided")
     sizes = x.aval.shape if shape is None else plain(shape)
-    steps = _row_major(sizes) if strides is None else tuple([index(s) for s in strides])
+    steps = _row_major(sizes) if strides is None else plain(strides, index)
     start, size = index(offset), x.aval.size
+    if not 0 <= start < 2**64:
+        raise incompatible("as_strided", f"offset must not be negative, got {start}.")
     missing = _reached(sizes, steps, start)[1] + 1 - size
     if missing > 0 and _reached((*sizes[:-1], 1), steps, start)[1] < size:
         x = pad(reshape(a, (size,)), (0, missing))._node

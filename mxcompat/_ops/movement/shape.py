@@ -17,7 +17,7 @@ from mxcompat._graph.ir.aval import aval, format_shape
 from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jnp
 
-from ..arguments import axis_of, integers, is_sequence, plain, require_array
+from ..arguments import axis_of, integer, integers, is_sequence, plain, require_array
 from ..define import op
 
 __all__ = ["RESHAPE", "expand_dims", "flatten", "reshape", "squeeze", "unflatten"]
@@ -113,7 +113,7 @@ def flatten(a: array, /, start_axis: int = 0, end_axis: int = -1, *, stream: Any
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "flatten")
-    return wrap(apply(FLATTEN, (x,), (index(start_axis), index(end_axis))))
+    return wrap(apply(FLATTEN, (x,), (integer(start_axis), integer(end_axis))))
 
 
 def _unflattened(shape: tuple[int, ...], axis: int, sizes: tuple[int, ...]) -> tuple[int, ...]:

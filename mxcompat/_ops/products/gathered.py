@@ -16,7 +16,7 @@ from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.rules import INDEX_ERROR
 from mxcompat._jax import jnp
 
-from ..arguments import integer, require_array
+from ..arguments import flag, integer, require_array
 from ..define import broadcast, op
 from ..movement.arrange import broadcast_into
 from .matmul import common, inexact, matmul, product, product_shape
@@ -158,6 +158,7 @@ def gather_mm(
         (2, 1, 3)
     """
     check_stream(stream)
+    flag(sorted_indices, "gather_mm", "sorted_indices")
     nodes = [require_array(a, "gather_mm"), require_array(b, "gather_mm")]
     if lhs_indices is None and rhs_indices is None:
         return matmul(a, b)
@@ -267,7 +268,7 @@ def block_masked_mm(
     """
     check_stream(stream)
     masks = (mask_out, mask_lhs, mask_rhs)
-    nodes = [require_array(x, "block_masked_mm") for x in (a, b, *masks) if x is not None]
+    nodes = [require_array(x, "block_masked_mm") for x in (a, b, *(m for m in masks if m is not None))]
     given = tuple([None if m is None else m.dtype._kind for m in masks])
     return wrap(apply(BLOCK_MASKED_MM, tuple(nodes), (integer(block_size), given)))
 

@@ -8,7 +8,6 @@ op are half-precision products too, for which accelerators have fast units.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jax, jnp, lazy
 
-from ..arguments import any_number, axis_of, integers, is_sequence, require_array
+from ..arguments import any_number, axis_of, integer, integers, is_sequence, require_array
 from ..define import broadcast, op
 from ..elementwise.casts import ASTYPE
 from ..padding.padded import pad_contraction
@@ -289,5 +288,5 @@ def tensordot(a: array, b: array, /, axes: int | Sequence[Sequence[int]] = 2, *,
     """
     check_stream(stream)
     nodes = (require_array(a, "tensordot"), require_array(b, "tensordot"))
-    pairs = tuple([integers(group) for group in axes]) if is_sequence(axes) else index(axes)  # type: ignore[arg-type, union-attr]
+    pairs = tuple([integers(group) for group in axes]) if is_sequence(axes) else integer(axes)  # type: ignore[arg-type, union-attr]
     return wrap(apply(TENSORDOT, nodes, (pairs,)))

@@ -232,6 +232,7 @@ def gather_qmm(
     """
     check_stream(stream)
     name = "gather_qmm"
+    flag(sorted_indices, name, "sorted_indices")
     if lhs_indices is None and rhs_indices is None and global_scale is None:
         return quantized_matmul(x, w, scales, biases, transpose, group_size, bits, mode)
     first, words, scale = require_array(x, name), require_array(w, name), require_array(scales, name)

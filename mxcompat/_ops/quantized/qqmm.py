@@ -17,7 +17,7 @@ from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._jax import jax, jnp, lazy
 
-from ..arguments import require_array
+from ..arguments import flag, require_array
 from ..define import op
 from ..products.matmul import product
 from .fp8 import E4M3_MAX
@@ -234,6 +234,7 @@ def gather_qqmm(
                [[64, 64, 64, ..., 64, 64, 64]]], dtype=float32)
     """
     check_stream(stream)
+    flag(sorted_indices, "gather_qqmm", "sorted_indices")
     how = scheme("gather_qqmm", mode, group_size, bits)
     indices = (lhs_indices, rhs_indices)
     nodes = _operands("gather_qqmm", x, w, scales, how, indices, (global_scale_x, global_scale_w))

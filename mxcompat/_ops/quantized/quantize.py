@@ -18,7 +18,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._jax import jnp
 
-from ..arguments import integer, require_array, require_text
+from ..arguments import integer, require_array, require_dtype, require_text
 from ..define import op
 from ..elementwise.quotient import quotient
 from .fp8 import E4M3_MAX, from_e2m1, from_e4m3, from_e8m0, to_e2m1, to_e4m3, to_e8m0
@@ -203,8 +203,8 @@ QUANTIZE = op("quantize", _quantize_impl, _quantize_aval, ("how",))
 
 
 def quantize(
-    w: array, /, group_size: int | None = None, bits: int | None = None, mode: str = "affine", *,
-    global_scale: array | None = None, stream: Any = None,
+    w: array, /, group_size: int | None = None, bits: int | None = None, mode: str = "affine",
+    global_scale: array | None = None, *, stream: Any = None,
 ) -> list[array]:  # fmt: skip
     """Quantize a matrix: groups of elements of a row share a scale, and each element takes a few bits.
 
@@ -355,7 +355,7 @@ def dequantize(
     check_stream(stream)
     nodes = [require_array(scales, "dequantize"), require_array(w, "dequantize")]
     how = scheme("dequantize", mode, group_size, bits)
-    if dtype is not None and dtype._kind != "f":
+    if dtype is not None and require_dtype(dtype, "dequantize")._kind != "f":
         raise ValueError(f"[dequantize] Only real floating types are supported but output dtype == {dtype._label}.")
     bias = None if biases is None else require_array(biases, "dequantize")
     check_quantized("dequantize", nodes[0], bias, nodes[1], how)

@@ -18,7 +18,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import TANGENT_DTYPE
 from mxcompat._jax import jax, jnp, lax
 
-from ..arguments import require_array
+from ..arguments import integer, require_array
 from ..define import op
 from ..examples import example
 from .sorting import (
@@ -97,14 +97,14 @@ def _place(name: str, node: Node, kth: int, axis: Any, gap: str) -> tuple[int, i
     """Return the index to partition at, counted from the start, and the axis."""
     k = axis_to_sort(name, axis, node.aval.ndim)
     size = node.aval.size if k is None else node.aval.shape[k]
-    if not -size <= index(kth) < size:
+    kth = integer(kth)
+    if not -size <= kth < size:
         shape = (node.aval.size,) if k is None else node.aval.shape
         place = 0 if k is None else index(axis)
         raise ValueError(
-            f"[{name}] Received invalid kth {index(kth)}{gap}along axis {place} for array with shape: "
-            f"{format_shape(shape)}"
+            f"[{name}] Received invalid kth {kth}{gap}along axis {place} for array with shape: {format_shape(shape)}"
         )
-    return index(kth) % size, k
+    return kth % size, k
 
 
 def _partitioner(record: Op, gap: str, summary: str, result: str) -> Callable[..., array]:
@@ -198,7 +198,7 @@ def topk(a: array, /, k: int, axis: int | None = -1, *, stream: Any = None) -> a
     shape = node.aval.shape
     place = axis_to_sort("topk", axis, node.aval.ndim)
     size = node.aval.size if place is None else shape[place]
-    k = index(k)
+    k = integer(k)
     if not 0 <= k <= size:
         at = 0 if axis is None else index(axis)
         of = format_shape((size,) if place is None else shape)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy, is_kno
 from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jax, jnp, lax, lazy
 
-from ..arguments import axis_of, require_array, require_text
+from ..arguments import axis_of, flag, integer, require_array, require_text
 from ..define import op
 
 __all__ = [
@@ -281,7 +280,9 @@ def unique(
     """
     check_stream(stream)
     node = require_array(a, "unique")
-    size = index(size)
+    size = integer(size)
+    flags = {"return_index": return_index, "return_inverse": return_inverse, "return_counts": return_counts}
+    wanted = (True, *[flag(value, "unique", name) for name, value in flags.items()])
     if size < 0:
         raise ValueError(f"[unique] Received negative size {size}.")
     inputs = (node,)
@@ -295,6 +296,5 @@ def unique(
     elif node.aval.size == 0 and size > 0:
         raise ValueError("[unique] A fill value is required for an empty input with a non-zero size.")
     outputs = wrap_all(apply(_UNIQUE, inputs, (size,)))
-    wanted = (True, return_index, return_inverse, return_counts)
     chosen = tuple(x for x, yes in zip(outputs, wanted, strict=True) if yes)
     return chosen if len(chosen) > 1 else outputs[0]

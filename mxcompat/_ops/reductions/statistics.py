@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from operator import index
 from typing import Any
 
 from mxcompat._array.array import array, wrap
@@ -16,7 +15,7 @@ from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._jax import jnp, lax, lazy
 
-from ..arguments import axes_of, axis_of, check_axis_types, flag, is_sequence, require_array
+from ..arguments import axes_of, axis_of, check_axis_types, flag, integer, is_sequence, require_array
 from ..define import as_float, op
 from ..elementwise.quotient import quotient
 from ..examples import example
@@ -109,7 +108,8 @@ def _deviation(record: Op, summary: str) -> Callable[..., array]:
     ) -> array:  # fmt: skip
         check_stream(stream)
         node = require_array(a, name)
-        kept, ddof = flag(keepdims, name, "keepdims"), index(ddof if correction is None else correction)
+        kept, ddof = flag(keepdims, name, "keepdims"), integer(ddof)
+        ddof = ddof if correction is None else integer(correction)
         return wrap(apply(record, (node,), (axes_of(axis, node.aval.ndim, NO_MEAN_AXIS), kept, ddof)))
 
     function.__name__ = function.__qualname__ = name

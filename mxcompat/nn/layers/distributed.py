@@ -225,7 +225,7 @@ class _QuantizedSharded(_Sharded, QuantizedModule):
         self, input_dims: int, output_dims: int, bias: bool, settings: tuple[str, int, int], group: Any
     ) -> None:
         shape = self._mx_join(group, input_dims, output_dims)
-        self._mx_prepare(*settings)
+        self.mode, self.group_size, self.bits = settings
         self._mx_pack(uniform_weight(input_dims, *shape), self.group_size, self.bits)
         if bias:
             self.bias = mx.zeros((shape[0],))

@@ -66,7 +66,9 @@ def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[
             f"dimensions as the signal but the signal has {len(spatial)} dims and the window shape has "
             f"{len(window_shape)} and strides have {len(window_strides)}."
         )
-    counts = [max(0, (size - k) // s + 1) for size, k, s in zip(spatial, window_shape, window_strides, strict=True)]
+    counts = [(size - k) // s + 1 for size, k, s in zip(spatial, window_shape, window_strides, strict=True)]
+    if min(counts) < 0:
+        raise ValueError("[as_strided] Negative dimensions not allowed.")
     if 0 in counts:
         batch, *_, channels = x.shape
         return mx.zeros((batch, *counts, *window_shape, channels), dtype=x.dtype)
