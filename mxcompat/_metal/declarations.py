@@ -59,6 +59,8 @@ class DeclarationWalk(ConversionWalk):
         if type.outer is not None:
             return self._of_type(type)
         found = self.scope.get(type.name)
+        if isinstance(found, StructType) and type.arguments is not None:  # within a template, its name with others
+            found = next((n for n in self.scope.all(type.name) if not isinstance(n, Type)), found)
         if isinstance(found, Type):
             return found
         if isinstance(found, (StructDefinition, TypeAlias)):
@@ -279,6 +281,11 @@ class DeclarationWalk(ConversionWalk):
         return self._with_fields(type, given)
 
     def _with_fields(self, type: StructType, given: dict[int, Value]) -> Value:
+        if type.union:
+            place = CellPlace(type, self.cell(self.zero(type)))
+            for k, value in given.items():
+                self.member(place, type.fields[k][0]).set(self, value)
+            return place.get(self)
         whole = self.default(type) if len(given) < len(type.fields) else None
         parts = [
             given[k] if k in given else whole.parts[k]  # type: ignore[union-attr]

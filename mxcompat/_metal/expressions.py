@@ -8,6 +8,7 @@ from typing import Any
 from . import matrices
 from .designators import PlaceWalk
 from .errors import Problem
+from .memory import Shifted
 from .places import Place, ValuePlace
 from .syntax import (
     Assign,
@@ -222,6 +223,8 @@ class ExpressionWalk(PlaceWalk):
                 return TRUE if op == "!=" else FALSE
             raise Problem("two pointers into different buffers", expression.at)
         found = self.n.binary(op, left.offset, right.offset)
+        if isinstance(left.target, Shifted) and op == "-":
+            found = self.n.binary("/", found, static(INT, left.type.element.room))  # type: ignore[attr-defined]
         return found if found.type is BOOL else self.n.convert(found, SCALARS["long"])
 
     def _vectors(self, op: str, left: Value, right: Value, expression: Any) -> Value:

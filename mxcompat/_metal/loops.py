@@ -340,7 +340,7 @@ class LoopWalk(CallWalk):
         if isinstance(cell, Cell):
             cell.value, cell.guarded = value, None
         else:
-            cell.data = value
+            cell.held = value
 
 
 def _is(expression: Any, name: str) -> bool:

@@ -5,6 +5,7 @@ An index in affine form reads a slice, reshaped, and writes one. Everything else
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from .numbers import Numbers
 from .types import BOOL, INT, LONG, ScalarType
 from .values import Scalar
 
-__all__ = ["Memory", "Traffic", "as_index"]
+__all__ = ["Memory", "Shifted", "Traffic", "as_index"]
 
 
 class Memory:
@@ -25,17 +26,39 @@ class Memory:
         data: the elements: the last axis; the axes of groups are in front of it where each group has its own.
         batch: how many these are.
         number: its number among the cells.
+        made: makes the data of memory that nobody has written: the first access may be within a trace of its own.
     """
 
-    __slots__ = ("batch", "const", "data", "element", "name", "number", "owned")
+    __slots__ = ("batch", "const", "element", "held", "made", "name", "number", "owned", "shifted")
 
-    def __init__(self, name: str, element: ScalarType, data: Any, batch: int, number: int, const: bool = False) -> None:
-        self.name, self.element, self.data, self.batch, self.number = name, element, data, batch, number
-        self.const, self.owned = const, False
+    def __init__(
+        self, name: str, element: ScalarType, data: Any, batch: int, number: int, const: bool = False,
+        made: Callable[[], Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.name, self.element, self.held, self.batch, self.number = name, element, data, batch, number
+        self.const, self.owned, self.made = const, made is not None, made
+        self.shifted = Shifted(self)
+
+    @property
+    def data(self) -> Any:
+        return self.filled(self.held)
+
+    def filled(self, held: Any) -> Any:
+        """The data that is held, or that of memory that nobody has written."""
+        return held if held is not None or self.made is None else self.made()
 
     @property
     def count(self) -> int:
         return self.data.shape[-1]
+
+
+class Shifted:
+    """Memory that is read as vectors which need not lie at a multiple of their size: indices count their numbers."""
+
+    __slots__ = ("memory",)
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
 
 
 def as_index(n: Numbers, a: Scalar) -> Scalar:
@@ -218,7 +241,7 @@ class Traffic:
             if used < whole:
                 back = self.space.xp.concatenate([back, data[..., used // data.dtype.itemsize :]], -1)
             found = back
-        memory.data = found
+        memory.held = found
 
     def combine(self, memory: Memory, type: ScalarType, index: Scalar, value: Scalar, mask: Scalar, op: str) -> None:
         """Combine the values of the threads in a mask with those in memory, each once.

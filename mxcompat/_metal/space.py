@@ -212,7 +212,8 @@ class JaxSpace(Space):
         if np.shape(x) == tuple(shape):
             return self.asarray(x)
         if np.ndim(x) == 0:
-            return lax.full(shape, x) if isinstance(x, np.generic) else lax.broadcast(x, shape)
+            constant: Any = x
+            return lax.full(shape, constant) if isinstance(x, np.generic) else lax.broadcast(x, shape)
         return jnp.broadcast_to(x, tuple(shape))
 
     def cast(self, x: Any, dtype: np.dtype) -> Any:

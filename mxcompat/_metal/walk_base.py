@@ -15,9 +15,9 @@ import numpy as np
 from . import bounds
 from .errors import Place as TextPlace
 from .errors import Problem
-from .memory import Memory, Traffic, as_index
+from .memory import Memory, Shifted, Traffic, as_index
 from .numbers import Numbers
-from .places import Place, Scope
+from .places import Place, Scope, with_parts
 from .space import Space
 from .types import (
     BOOL,
@@ -30,6 +30,7 @@ from .types import (
     Type,
     VectorType,
     alignment,
+    common,
     scalar_leaves,
     size_of,
 )  # fmt: skip
@@ -73,7 +74,7 @@ class WalkBase:
         self.traffic = Traffic(n)
         self.mask: Scalar = TRUE
         self.depth = 0
-        self.cells = 0
+        self.cells = self.group_cells = 0
         self.logs: list[dict[Any, Any]] = []
         self.scope = Scope()
         self.place_now: TextPlace | None = None
@@ -128,22 +129,43 @@ class WalkBase:
             return a
         if mask.static:
             return a if mask.base else b
-        if isinstance(a, (Stack, Array)) and type(a) is not type(b):
-            a, b = self.as_stack(a), self.as_stack(b)
-        if isinstance(a, Stack):
-            assert isinstance(b, Stack)
-            arrays = [
-                x if x is y else self.space.where(mask.base, x, y) for x, y in zip(a.arrays, b.arrays, strict=True)
-            ]
-            return Stack(a.element, a.type.count, tuple(arrays))  # type: ignore[attr-defined]
+        a, b = self.alike(a, b)
         if isinstance(a, Pointer) and isinstance(b, Pointer) and a.target is not b.target:
             if a.target is None or b.target is None:
                 return b if a.target is None else a
             return Pointer(a.type.element, Either(mask, a, b), static(self.index_type, 0))  # type: ignore[attr-defined]
+        if isinstance(a, Pointer) and isinstance(b, Pointer) and a.offset.type is not b.offset.type:
+            of = common(a.offset.type, b.offset.type)
+            a, b = (Pointer(p.type.element, p.target, self.n.convert(p.offset, of)) for p in (a, b))  # type: ignore[attr-defined]
         xs, ys = leaves(a), leaves(b)
         if len(xs) != len(ys):
             raise Problem("the values of two branches have different types")
-        return rebuild(a, iter([self.n.select(mask, x, y) for x, y in zip(xs, ys, strict=True)]))
+        return rebuild(a, iter([self._chosen(mask, x, y) for x, y in zip(xs, ys, strict=True)]))
+
+    def _chosen(self, mask: Scalar, a: Any, b: Any) -> Any:
+        if isinstance(a, Scalar):
+            return self.n.select(mask, a, b)
+        return a if a is b else self.space.where(mask.base, a, b)
+
+    def alike(self, a: Value, b: Value) -> tuple[Value, Value]:
+        """Two values, each local array within them in one form: a stack, where one of them is."""
+        if isinstance(a, (Array, Stack)) and isinstance(b, (Array, Stack)) and type(a) is not type(b):
+            return self.as_stack(a), self.as_stack(b)
+        if isinstance(a, (Array, Struct)) and type(a) is type(b) and len(a.parts) == len(b.parts):  # type: ignore[attr-defined]
+            pairs = [self.alike(x, y) for x, y in zip(a.parts, b.parts, strict=True)]  # type: ignore[attr-defined]
+            first, second = (tuple([pair[k] for pair in pairs]) for k in range(2))
+            if any(x is not y for x, y in zip((*a.parts, *b.parts), (*first, *second), strict=True)):  # type: ignore[attr-defined]
+                return with_parts(a, first), with_parts(b, second)
+        return a, b
+
+    def unstacked(self, value: Value) -> Value:
+        """A value of which each local array is given element by element."""
+        if isinstance(value, Stack):
+            index = [static(self.index_type, k) for k in range(value.type.count)]  # type: ignore[attr-defined]
+            return Array(value.element, tuple([self.stack_element(value, k) for k in index]))
+        if isinstance(value, (Array, Struct)):
+            return with_parts(value, tuple([self.unstacked(part) for part in value.parts]))
+        return value
 
     def peek(self, place: Place) -> Value:
         """The value of a place, unguarded: what a part of it is replaced in."""
@@ -168,20 +190,20 @@ class WalkBase:
 
     # Values of a type
 
-    def zero(self, type: Type) -> Value:
-        """The value of a variable that is not initialized."""
+    def zero(self, type: Type, plain: bool = False) -> Value:
+        """The value of a variable that is not initialized. A large array is a stack, unless it is to be plain."""
         if isinstance(type, ScalarType):
             return static(type, 0)
         if isinstance(type, VectorType):
             return Vector(type, (static(type.element, 0),) * type.count)
         if isinstance(type, StructType):
-            return Struct(type, tuple([self.zero(t) for _, t in type.fields]))
+            return Struct(type, tuple([self.zero(t, plain) for _, t in type.fields]))
         if isinstance(type, ArrayType):
             from mxcompat._graph import policy
 
-            if type.count > policy.MOST_REGISTERS and scalar_leaves(type.element):
+            if type.count > policy.MOST_REGISTERS and scalar_leaves(type.element) and not plain:
                 return self.empty_stack(type)
-            return Array(type.element, (self.zero(type.element),) * type.count, type)
+            return Array(type.element, (self.zero(type.element, plain),) * type.count, type)
         if isinstance(type, PointerType):
             return Pointer(type.element, None, static(self.index_type, 0))
         return NoValue(type)
@@ -200,7 +222,7 @@ class WalkBase:
         if not isinstance(value, Array) or not value.parts:
             raise Problem("this value has no elements")
         kinds = scalar_leaves(value.type.element)  # type: ignore[attr-defined]
-        rows = [leaves(part) for part in value.parts]
+        rows = [leaves(self.unstacked(part)) for part in value.parts]
         if not kinds or any(isinstance(p, Pointer) for p in value.parts):
             raise Problem("an array of pointers is indexed by what is not known")
         arrays = []
@@ -228,7 +250,7 @@ class WalkBase:
         found = []
         for array, kind in zip(whole.arrays, kinds, strict=True):
             found.append(self.n.make(kind, self._element(array, count, index)))
-        return rebuild(self.zero(whole.element), iter(found))
+        return rebuild(self.zero(whole.element, plain=True), iter(found))
 
     def _element(self, array: Any, count: int, index: Scalar) -> Any:
         xp = self.space.xp
@@ -254,7 +276,7 @@ class WalkBase:
         index = as_index(self.n, index)
         count = whole.type.count  # type: ignore[attr-defined]
         made = []
-        for array, leaf in zip(whole.arrays, leaves(value), strict=True):
+        for array, leaf in zip(whole.arrays, leaves(self.unstacked(value)), strict=True):
             made.append(self._replaced(array, count, index, self.n.array(leaf)))
         return Stack(whole.element, count, tuple(made))
 
@@ -323,7 +345,7 @@ class WalkBase:
                 raise Problem(f"{memory.name} cannot be written to")
             if self.checked:
                 bounds.check(self, memory, type, index, "writes")
-            self.log(memory, memory.data)
+            self.log(memory, memory.held)
             self.traffic.write(memory, type, as_index(self.n, index), self.n.array(value), self.mask)
             return
         for (m, t, i), part in zip(self.parts(memory, type, index), value.parts, strict=True):  # type: ignore[attr-defined]
@@ -334,6 +356,8 @@ class WalkBase:
         n, of = self.n, self.index_type
         if isinstance(type, VectorType):
             start = n.binary("*", index, static(of, type.room))
+            if isinstance(memory, Shifted):
+                start, memory = index, memory.memory
             return [(memory, type.element, n.binary("+", start, static(of, k))) for k in range(type.count)]
         if isinstance(type, ArrayType):
             start = n.binary("*", index, static(of, type.count))
@@ -373,7 +397,8 @@ class WalkBase:
         if not isinstance(type, ScalarType):
             raise Problem(f"threadgroup memory of type {type} is not in the supported language")
         shape = (*self.axes.extents[: self.axes.batch], count)
-        self.cells += 1
-        memory = Memory(name, type, self.space.xp.zeros(shape, type.dtype), self.axes.batch, self.cells)
-        memory.owned = True
-        return memory
+        self.group_cells -= 1  # below those of variables: every loop carries it, even the one that declares it
+        return Memory(
+            name, type, None if self.space.traced else self.space.xp.zeros(shape, type.dtype), self.axes.batch,
+            self.group_cells, made=lambda: self.space.xp.zeros(shape, type.dtype),
+        )  # fmt: skip
