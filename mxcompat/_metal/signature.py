@@ -6,9 +6,12 @@ A signature is hashable and holds plain Python values. With the source and the h
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["ATTRIBUTES", "TYPE_NAMES", "Input", "Output", "Signature", "TemplateValue", "attributes_in", "full_text"]
+__all__ = [
+    "ATTRIBUTES", "TYPE_NAMES", "Input", "Output", "Signature", "TemplateValue", "as_tuples", "attributes_in",
+    "full_text", "signature_from",
+]  # fmt: skip
 
 TYPE_NAMES = {
     "bool": "bool", "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
@@ -100,6 +103,28 @@ class Signature(NamedTuple):
     def function(self) -> str:
         """The name of the generated function."""
         return "_".join((f"custom_kernel_{self.name}", *(value.argument for value in self.template)))
+
+
+def as_tuples(value: Any) -> Any:
+    """The signature as nested plain tuples, for files."""
+    return tuple([as_tuples(part) for part in value]) if isinstance(value, tuple) else value
+
+
+def signature_from(value: Any) -> Signature:
+    """The signature that `as_tuples` was given. Raises ValueError for values that are none."""
+    name, inputs, outputs, template, attributes = value
+    found = Signature(
+        name, tuple([Input(*part) for part in inputs]), tuple([Output(*part) for part in outputs]),
+        tuple([TemplateValue(*part) for part in template]), attributes,
+    )  # fmt: skip
+    names = [name, *[part.name for part in (*found.inputs, *found.outputs, *found.template)]]
+    dtypes = [part.dtype for part in (*found.inputs, *found.outputs)]
+    sizes = [n for part in (*found.inputs, *found.outputs) for n in part.shape]
+    if not all(isinstance(n, str) for n in names) or not all(type(n) is int and n >= 0 for n in sizes):
+        raise ValueError("a signature of other types")
+    if not set(dtypes) <= set(TYPE_NAMES) or not set(attributes) <= set(ATTRIBUTES):
+        raise ValueError("a signature of unknown dtypes or attributes")
+    return found
 
 
 def attributes_in(source: str) -> tuple[str, ...]:

@@ -41,7 +41,9 @@ def _lowered(
     return tuple(_parsed(source, header, signature).run(jnp, inputs, grid, threadgroup, init_value))
 
 
-def _avals(*_: Aval, signature: Signature, **__: Any) -> tuple[Aval, ...]:
+def _avals(*inputs: Aval, signature: Signature, **_: Any) -> tuple[Aval, ...]:
+    if [(a.shape, a.dtype._label) for a in inputs] != [(i.shape, i.dtype) for i in signature.inputs]:
+        raise ValueError(f"[metal_kernel] {signature.name} was made for {signature.inputs}, but is given {inputs}.")
     return tuple([aval(o.shape, _BY_LABEL[o.dtype]) for o in signature.outputs])
 
 
