@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .buffers import Memory, as_index
 from .errors import Problem
-from .memory import Memory, as_index
 from .places import MemoryPlace
 from .simd import neutral
 from .syntax import Call

@@ -13,9 +13,9 @@ import numpy as np
 
 from mxcompat._jax import jax, jnp
 
+from .buffers import Memory
 from .derivatives import forward_only
 from .errors import Problem
-from .memory import Memory
 from .values import Array, Cell, Closure, NoValue, Pointer, Scalar, Struct, Value, Vector, leaves, rebuild, static
 
 __all__ = ["Carry"]
@@ -68,16 +68,7 @@ class Carry:
         walk = self.walk
         for cell in self.first:
             self._include(cell, cell.value)
-        if not self._remembered():
-            jax.eval_shape(self._discover)
-        for _ in range(24):
-            try:
-                out = go(self._step, self._initial())
-                break
-            except Widen:
-                self._reset()
-        else:
-            raise Problem("a loop whose variables change their form at every step")
+        out = self._traced(go)
         self._reset()
         walk.forms[self.key] = {cell.number: form for cell, form in self.forms.items()}
         for cell, value in zip(self.forms, out, strict=True):
@@ -85,6 +76,16 @@ class Carry:
             if self.one_way:
                 value = jax.tree.map(self._marked, value)
             self._set(cell, self._unpacked(cell, value))
+
+    def _traced(self, go: Callable[[Any, Any], Any]) -> Any:
+        if not self._remembered():
+            jax.eval_shape(self._discover)
+        for _ in range(24):
+            try:
+                return go(self._step, self._initial())
+            except Widen:
+                self._reset()
+        raise Problem("a loop whose variables change their form at every step")
 
     def _marked(self, x: Any) -> Any:
         return forward_only(x, self.one_way) if jnp.issubdtype(x.dtype, np.floating) else x

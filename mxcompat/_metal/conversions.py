@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from .buffers import Memory, Shifted
 from .errors import Problem
 from .expressions import ExpressionWalk
-from .memory import Memory, Shifted
 from .places import ValuePlace
 from .types import (
     BOOL,

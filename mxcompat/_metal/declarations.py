@@ -7,6 +7,7 @@ from typing import Any
 
 from . import matrices
 from .conversions import ConversionWalk
+from .cuda import DYNAMIC
 from .errors import Problem
 from .places import CellPlace, MemoryPlace, Place, ValuePlace
 from .syntax import Construct, Declaration, Declarator, Expression, Initializers, StructDefinition, TypeAlias, TypeName
@@ -25,6 +26,7 @@ from .types import (
     array_of,
     matrix_of,
     pointer_to,
+    size_of,
     vector_of,
 )  # fmt: skip
 from .values import (
@@ -183,10 +185,11 @@ class DeclarationWalk(ConversionWalk):
             return
         of = self.resolve(item.type)
         if dimensions and dimensions[0] is None:
-            if not isinstance(item.value, Initializers):
-                raise Problem("the size of this array is not known", item.at)
             inner = self.with_dimensions(of, dimensions[1:])
-            of = array_of(inner, len(item.value.items))
+            if isinstance(item.value, Initializers):
+                of = array_of(inner, len(item.value.items))
+            else:
+                of = array_of(inner, self._requested(item, inner))
         else:
             of = self.with_dimensions(of, dimensions)
         if item.type.space == "threadgroup" and not item.type.pointers:
@@ -203,6 +206,13 @@ class DeclarationWalk(ConversionWalk):
         else:
             value = self.default(of)
         self.scope.names[item.name] = CellPlace(of, self.cell(value, item.type.const and not item.type.pointers))
+
+    def _requested(self, item: Declarator, of: Type) -> int:
+        """The number of elements of an array in dynamic shared memory."""
+        count = int(self.scope.get(DYNAMIC).value.base) // size_of(of)
+        if item.type.space != "threadgroup" or not count:
+            raise Problem("the size of this array is not known", item.at)
+        return count
 
     def _automatic(self, item: Declarator) -> Value:
         if item.value is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .buffers import Memory, Shifted
 from .errors import Problem
 from .masks import StatementWalk
-from .memory import Memory, Shifted
 from .places import EitherPlace, ElementPlace, MemoryPlace, PartPlace, Place, SwizzlePlace, ValuePlace
 from .syntax import (
     Expression,
@@ -103,7 +103,7 @@ class PlaceWalk(StatementWalk):
         raise Problem(f"a value of type {kind} has no elements")
 
     def advanced(self, pointer: Pointer, index: Scalar, op: str = "+") -> Pointer:
-        from .memory import as_index
+        from .buffers import as_index
 
         step = as_index(self.n, index)
         if isinstance(pointer.target, Shifted):

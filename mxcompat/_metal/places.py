@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .buffers import Shifted
 from .errors import Problem
-from .memory import Shifted
 from .types import ScalarType, Type, VectorType
 from .values import Array, Cell, Pointer, Scalar, Stack, Struct, Value, Vector, static
 
 if TYPE_CHECKING:
-    from .memory import Memory
+    from .buffers import Memory
     from .walk_base import WalkBase
 
 __all__ = [

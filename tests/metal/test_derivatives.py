@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import mxcompat.core as mx
+from mxcompat.ext.debug import host_disabled
 from tests.benchmarks import metal_kernels as kernels
 
 _RNG = np.random.default_rng(7)
@@ -125,6 +126,18 @@ def test_compiled(name):
     np.testing.assert_allclose(mx.compile(slope)(*inputs), slope(*inputs), rtol=1e-4, atol=1e-5)
 
 
+def without_numpy(function):
+    """The function, computed by XLA."""
+
+    def wrapped(*args):
+        with host_disabled():
+            found = function(*args)
+            mx.eval(found)
+        return found
+
+    return wrapped
+
+
 def test_a_rule_of_the_users_own_is_used():
     """The gradient of grid sample with regard to the image, as MLX's documentation has it: a kernel with atomics."""
     scatter = mx.fast.metal_kernel(
@@ -158,9 +171,11 @@ def test_a_rule_of_the_users_own_is_used():
     x, weights = _normal(5), mx.arange(8.0)
     want = np.zeros(5)
     np.add.at(want, np.array(places), 3 * np.arange(8))
-    for transform in (lambda f: f, mx.compile):
+    for transform in (lambda f: f, mx.compile, without_numpy):
         slope = transform(mx.grad(lambda x: (function(x, places) * weights).sum()))
         np.testing.assert_allclose(slope(x), want)
+    with pytest.raises(ValueError, match="the bits of a float are read as another type"):
+        mx.eval(mx.jvp(lambda x: function(x, places), [x], [x])[1])
     np.testing.assert_array_equal(function(x, places), np.array(x)[np.array(places)])
 
 
