@@ -22,6 +22,16 @@ ODDITIES = {
         y[i] = sum; y1[i] = a[(r + 1) % 4][c % 5];
         """, X, (F, F), tol=1e-6,
     ),
+    "loops over elements": flat(
+        """
+        uint i = thread_position_in_grid.x;
+        float a[4] = {x[i], 1, 2, 3}, s = 0;
+        for (float v : a) s += v;
+        for (auto& v : a) { if (v == 2) continue; v *= 2; }
+        for (thread float& v : a) { s += v; if (s > 12) break; }
+        y[i] = s;
+        """, X, (F,), tol=1e-6,
+    ),
     "helpers with arrays": flat(
         """
         uint i = thread_position_in_grid.x;
