@@ -91,6 +91,7 @@ NOT_IN_MLX = {
     "custom_gradient": "it is JAX's",
     "gather_qqmm": "not implemented there on a CPU",
     "metal_kernel": "it needs Metal there",
+    "cuda_kernel": "it needs CUDA there",
 }
 """Examples that real MLX does not run, or prints differently, with the reasons."""
 

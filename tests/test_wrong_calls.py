@@ -162,7 +162,7 @@ EXT = {
     "a spec for something else": (
         lambda x: ext.sharding.shard({"w": x}, _mesh(), {"b": None}), ValueError, "The spec has nothing for w"
     ),
-    "collectives of no program": (lambda x: ext.sharding.collectives(3), TypeError, "compiled function"),
+    "collectives of no program": (lambda x: ext.sharding.collectives(3), TypeError, "compiled JAX function"),
     "from_dense of no array": (lambda x: ext.sparse.from_dense(3), TypeError, "Expected an array, got int"),
     "from_bcoo of something else": (lambda x: ext.sparse.from_bcoo(x), TypeError, "Expected a BCOO matrix"),
     "a sparse product with a number": (

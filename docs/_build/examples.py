@@ -18,11 +18,10 @@ WITHOUT = {
     **dict.fromkeys(
         (f"mxcompat.core.distributed.{name}" for name in ("recv", "recv_like", "send")), "takes two processes"
     ),
+    "mxcompat.core.fast.precompiled_cuda_kernel": "raises",
     **dict.fromkeys(
-        (f"mxcompat.core.fast.{name}" for name in ("cuda_kernel", "precompiled_cuda_kernel")), "raises"
-    ),
-    **dict.fromkeys(
-        (f"mxcompat.core.metal.{name}" for name in ("device_info", "start_capture", "stop_capture")), "there is no Metal"
+        (f"mxcompat.core.metal.{name}" for name in ("device_info", "start_capture", "stop_capture")),
+        "there is no Metal",
     ),
     "mxcompat.ext.sharding.Collective": "what `collectives` returns",
     "mxcompat.ext.sharding.PartitionSpec": "JAX's own",

@@ -16,6 +16,7 @@ from mxcompat._graph.ir.node import ITEM, Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
+from mxcompat._metal.signature import Signature, as_tuples, signature_from
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.quantized.quantize import Scheme, scheme
 from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
@@ -102,6 +103,8 @@ class ProgramWriter:
             return {"complex": [self.encode(value.real), self.encode(value.imag)]}
         if isinstance(value, Scheme):
             return {"scheme": list(value)}
+        if isinstance(value, Signature):
+            return {"signature": self.encode(as_tuples(value))}
         if type(value) is tuple:
             return [self.encode(item) for item in value]
         if isinstance(value, Dtype):
@@ -196,6 +199,8 @@ class ProgramReader:
                 return complex(*[self.decode(part) for part in value])
             if kind == "scheme":
                 return scheme("import_function", *value)
+            if kind == "signature":
+                return signature_from(self.decode(value))
             if kind == "dtype":
                 return dtype_named(value)
             if kind == "aval":

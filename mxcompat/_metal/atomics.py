@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .buffers import Memory, as_index
 from .errors import Problem
-from .memory import Memory, as_index
 from .places import MemoryPlace
 from .simd import neutral
 from .syntax import Call
@@ -57,7 +57,7 @@ def _combine(kind: str) -> Callable[[Any, Call, bool], Value]:
         if op in ("and", "or", "xor") and place.type.kind == "f":
             raise Problem(f"an atomic {op} of floats", expression.at)
         old = _old(walk, place, value, op) if used else NoValue(VOID)
-        walk.log(place.memory, place.memory.data)
+        walk.log(place.memory, place.memory.held)
         if place.memory.const:
             raise Problem(f"{place.memory.name} cannot be written to", expression.at)
         index = as_index(walk.n, place.index)

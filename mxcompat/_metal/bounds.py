@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .memory import Memory, as_index
+from .buffers import Memory, as_index
 from .types import ScalarType
 from .values import Scalar
 

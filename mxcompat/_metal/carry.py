@@ -13,10 +13,10 @@ import numpy as np
 
 from mxcompat._jax import jax, jnp
 
+from .buffers import Memory
 from .derivatives import forward_only
 from .errors import Problem
-from .memory import Memory
-from .values import Array, Cell, Closure, NoValue, Pointer, Scalar, Stack, Struct, Value, Vector, leaves, rebuild
+from .values import Array, Cell, Closure, NoValue, Pointer, Scalar, Struct, Value, Vector, leaves, rebuild, static
 
 __all__ = ["Carry"]
 
@@ -68,16 +68,7 @@ class Carry:
         walk = self.walk
         for cell in self.first:
             self._include(cell, cell.value)
-        if not self._remembered():
-            jax.eval_shape(self._discover)
-        for _ in range(24):
-            try:
-                out = go(self._step, self._initial())
-                break
-            except Widen:
-                self._reset()
-        else:
-            raise Problem("a loop whose variables change their form at every step")
+        out = self._traced(go)
         self._reset()
         walk.forms[self.key] = {cell.number: form for cell, form in self.forms.items()}
         for cell, value in zip(self.forms, out, strict=True):
@@ -85,6 +76,16 @@ class Carry:
             if self.one_way:
                 value = jax.tree.map(self._marked, value)
             self._set(cell, self._unpacked(cell, value))
+
+    def _traced(self, go: Callable[[Any, Any], Any]) -> Any:
+        if not self._remembered():
+            jax.eval_shape(self._discover)
+        for _ in range(24):
+            try:
+                return go(self._step, self._initial())
+            except Widen:
+                self._reset()
+        raise Problem("a loop whose variables change their form at every step")
 
     def _marked(self, x: Any) -> Any:
         return forward_only(x, self.one_way) if jnp.issubdtype(x.dtype, np.floating) else x
@@ -105,18 +106,19 @@ class Carry:
 
     def _widen(self, cell: Any, form: Form) -> None:
         mine = self.forms[cell]
-        if mine is None or len(mine.parts) != len(form.parts):
+        kinds = [None if f is None else [leaf.type for leaf in f.parts] for f in (mine, form)]
+        if mine is None or kinds[0] != kinds[1]:
             self.forms[cell] = form
             return
         parts = tuple([self._union(a, b) for a, b in zip(mine.parts, form.parts, strict=True)])
-        self.forms[cell] = Form(form.like if isinstance(form.like, Stack) else mine.like, parts)
+        self.forms[cell] = Form(mine.like, parts)
 
     # A step
 
     def _discover(self) -> None:
         for cell, (old, new) in self._walked(np.int32(0)).items():
             if cell not in self.forms:
-                self._include(cell, old if old is not None else self._empty(new))
+                self._include(cell, self._before(cell, old, new))
             self._join(cell, new)
         self._reset()
 
@@ -147,7 +149,7 @@ class Carry:
         missing = False
         for cell, (old, new) in changed.items():
             if cell not in self.forms:
-                self._include(cell, old if old is not None else self._empty(new))
+                self._include(cell, self._before(cell, old, new))
                 missing = True
             missing = self._join(cell, new) or missing
         if missing:
@@ -160,11 +162,11 @@ class Carry:
     # Cells
 
     def _value(self, cell: Any) -> Any:
-        return cell.data if isinstance(cell, Memory) else cell.value
+        return cell.held if isinstance(cell, Memory) else cell.value
 
     def _set(self, cell: Any, value: Any) -> None:
         if isinstance(cell, Memory):
-            cell.data = value
+            cell.held = value
         else:
             cell.value, cell.guarded, cell.mask = value, None, None
 
@@ -173,10 +175,19 @@ class Carry:
         if isinstance(cell, Memory):
             self.forms[cell] = None
         else:
-            self.forms[cell] = Form(value, tuple([self._leaf(leaf) for leaf in leaves(value)]))
+            self.forms[cell] = Form(self._blank(value), tuple([self._leaf(leaf) for leaf in leaves(value)]))
 
-    def _empty(self, new: Any) -> Any:
-        return self.walk.zero(new.type) if isinstance(new, Value) else new
+    def _blank(self, value: Value) -> Value:
+        """A value of the same structure, which holds nothing of the trace."""
+        shape = (1,) * self.walk.axes.rank
+        return rebuild(value, iter([
+            static(leaf.type, 0) if isinstance(leaf, Scalar) else np.zeros((len(leaf), *shape), leaf.dtype)
+            for leaf in leaves(value)
+        ]))  # fmt: skip
+
+    def _before(self, cell: Any, old: Any, new: Any) -> Any:
+        """What a cell held in front of the loop; zero for a variable that had no value."""
+        return self.walk.zero(new.type) if old is None and isinstance(new, Value) else old
 
     def _reset(self) -> None:
         for cell, value in self.old.items():
@@ -197,18 +208,14 @@ class Carry:
         form = self.forms[cell]
         if form is None:
             return False
-        like = form.like
-        if isinstance(new, (Array, Stack)) and type(like) is not type(new) and not isinstance(like, Stack):
-            self.forms[cell] = self._stack_form(like)
+        self._check(form.like, new)
+        like, new = self.walk.alike(form.like, new)
+        if like is not form.like:
+            _, old = self.walk.alike(like, self.old[cell])
+            self.forms[cell] = Form(self._blank(like), tuple([self._leaf(leaf) for leaf in leaves(old)]))
             self._join(cell, new)
             return True
-        if isinstance(like, Stack):
-            found = (
-                list(self._stack_form(new).parts) if isinstance(new, Array) else [self._leaf(x) for x in leaves(new)]
-            )
-        else:
-            self._check(like, new)
-            found = [self._leaf(leaf) for leaf in leaves(new)]
+        found = [self._leaf(leaf) for leaf in leaves(new)]
         if len(found) != len(form.parts):
             raise Problem("a variable changes its type in a loop")
         joined = tuple([self._union(a, b) for a, b in zip(form.parts, found, strict=True)])
@@ -226,15 +233,6 @@ class Carry:
         self.tries += narrower
         self.forms[cell] = Form(like, joined)
         return True
-
-    def _stack_form(self, like: Any) -> Form:
-        """The form of a local array as a stack."""
-        rows = [[self._leaf(leaf) for leaf in leaves(part)] for part in like.parts]
-        parts = []
-        for column in zip(*rows, strict=True):
-            shapes = [self._full(leaf) or (1,) * self.walk.axes.rank for leaf in column]
-            parts.append(Leaf(None, (), (len(rows), *np.broadcast_shapes(*shapes)), None, None))
-        return Form(Stack(like.type.element, len(rows), (None,) * len(parts)), tuple(parts))
 
     tries = 0
 
@@ -276,9 +274,8 @@ class Carry:
     def _packed(self, cell: Any, value: Any) -> Any:
         form = self.forms[cell]
         if form is None:
-            return self.walk.space.asarray(value)
-        if isinstance(form.like, Stack):
-            value = self.walk.as_stack(value)
+            return self.walk.space.asarray(cell.filled(value))
+        _, value = self.walk.alike(form.like, value)
         return tuple([self._pack(leaf, part) for leaf, part in zip(leaves(value), form.parts, strict=True)])
 
     def _pack(self, leaf: Any, form: Leaf) -> Any:

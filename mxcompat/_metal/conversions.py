@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+from .buffers import Memory, Shifted
 from .errors import Problem
 from .expressions import ExpressionWalk
-from .memory import Memory
 from .places import ValuePlace
 from .types import (
     BOOL,
@@ -24,6 +25,7 @@ from .types import (
     Type,
     VectorType,
     scalar_leaves,
+    size_of,
 )  # fmt: skip
 from .values import (
     Array,
@@ -116,8 +118,14 @@ class ConversionWalk(ExpressionWalk):
             return self.cast_pointer(
                 Pointer(old.element, value.target, self._scaled(value.offset, old.count, 1)), element
             )
-        from .types import size_of
-
+        if isinstance(value.target, Shifted):
+            return self.cast_pointer(Pointer(scalar_leaves(old)[0], value.target.memory, value.offset), element)
+        if isinstance(value.target, Memory) and isinstance(element, VectorType):
+            many = size_of(element) // math.gcd(size_of(element), size_of(old))
+            terms = (value.offset.base, *dict(value.offset.coefs).values())
+            if not (isinstance(terms[0], int) and all(k % many == 0 for k in terms)):
+                start = self._scaled(value.offset, size_of(old), size_of(element.element))
+                return Pointer(element, value.target.shifted, start)
         if isinstance(value.target, Records):
             raise Problem(f"memory of structs is read as {element}")
         if isinstance(value.target, Either):
@@ -126,8 +134,6 @@ class ConversionWalk(ExpressionWalk):
                 self.cast_pointer(self.advanced(p, value.offset), element) for p in (of.first, of.second)
             )  # fmt: skip
             return Pointer(element, Either(of.mask, first, second), static(self.index_type, 0))
-        if not isinstance(value.target, Memory):
-            return Pointer(element, value.target, value.offset)
         return Pointer(element, value.target, self._scaled(value.offset, size_of(old), size_of(element)))
 
     def _scaled(self, offset: Scalar, old: int, new: int) -> Scalar:

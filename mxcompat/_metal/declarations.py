@@ -7,6 +7,7 @@ from typing import Any
 
 from . import matrices
 from .conversions import ConversionWalk
+from .cuda import DYNAMIC
 from .errors import Problem
 from .places import CellPlace, MemoryPlace, Place, ValuePlace
 from .syntax import Construct, Declaration, Declarator, Expression, Initializers, StructDefinition, TypeAlias, TypeName
@@ -25,6 +26,7 @@ from .types import (
     array_of,
     matrix_of,
     pointer_to,
+    size_of,
     vector_of,
 )  # fmt: skip
 from .values import (
@@ -59,6 +61,8 @@ class DeclarationWalk(ConversionWalk):
         if type.outer is not None:
             return self._of_type(type)
         found = self.scope.get(type.name)
+        if isinstance(found, StructType) and type.arguments is not None:  # within a template, its name with others
+            found = next((n for n in self.scope.all(type.name) if not isinstance(n, Type)), found)
         if isinstance(found, Type):
             return found
         if isinstance(found, (StructDefinition, TypeAlias)):
@@ -181,10 +185,11 @@ class DeclarationWalk(ConversionWalk):
             return
         of = self.resolve(item.type)
         if dimensions and dimensions[0] is None:
-            if not isinstance(item.value, Initializers):
-                raise Problem("the size of this array is not known", item.at)
             inner = self.with_dimensions(of, dimensions[1:])
-            of = array_of(inner, len(item.value.items))
+            if isinstance(item.value, Initializers):
+                of = array_of(inner, len(item.value.items))
+            else:
+                of = array_of(inner, self._requested(item, inner))
         else:
             of = self.with_dimensions(of, dimensions)
         if item.type.space == "threadgroup" and not item.type.pointers:
@@ -201,6 +206,13 @@ class DeclarationWalk(ConversionWalk):
         else:
             value = self.default(of)
         self.scope.names[item.name] = CellPlace(of, self.cell(value, item.type.const and not item.type.pointers))
+
+    def _requested(self, item: Declarator, of: Type) -> int:
+        """The number of elements of an array in dynamic shared memory."""
+        count = int(self.scope.get(DYNAMIC).value.base) // size_of(of)
+        if item.type.space != "threadgroup" or not count:
+            raise Problem("the size of this array is not known", item.at)
+        return count
 
     def _automatic(self, item: Declarator) -> Value:
         if item.value is None:
@@ -279,6 +291,11 @@ class DeclarationWalk(ConversionWalk):
         return self._with_fields(type, given)
 
     def _with_fields(self, type: StructType, given: dict[int, Value]) -> Value:
+        if type.union:
+            place = CellPlace(type, self.cell(self.zero(type)))
+            for k, value in given.items():
+                self.member(place, type.fields[k][0]).set(self, value)
+            return place.get(self)
         whole = self.default(type) if len(given) < len(type.fields) else None
         parts = [
             given[k] if k in given else whole.parts[k]  # type: ignore[union-attr]

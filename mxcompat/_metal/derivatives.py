@@ -1,17 +1,32 @@
-"""Values that have a derivative in forward mode alone: those that a loop of unknown length gives.
+"""Values without a derivative, or with one in forward mode alone: primitives that are the identity, and raise an error.
 
-JAX cannot go backwards through such a loop. Its own error names no kernel, so the values pass through a primitive that
-is nothing but the identity, and raises the error when a cotangent comes to it.
+JAX cannot go backwards through a loop of unknown length, and its own error names no kernel. Through bits that are read
+as another type it gives zeros, without a word.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, NoReturn
 
 from mxcompat._jax import ad, batching, mlir
 
-__all__ = ["forward_only"]
+__all__ = ["forward_only", "shapes_alone", "without_derivative"]
+
+_SHAPES_ALONE: ContextVar[bool] = ContextVar("shapes_alone", default=False)
+
+
+@contextmanager
+def shapes_alone() -> Iterator[None]:
+    """A derivative that is traced within is not computed: only its shapes are of interest. So no error is raised."""
+    token = _SHAPES_ALONE.set(True)
+    try:
+        yield
+    finally:
+        _SHAPES_ALONE.reset(token)
 
 
 def forward_only(x: Any, message: str) -> Any:
@@ -19,16 +34,42 @@ def forward_only(x: Any, message: str) -> Any:
     return _primitive().bind(x, message=message)
 
 
-@cache
-def _primitive() -> Any:
+def without_derivative(x: Any, message: str) -> Any:
+    """The array itself. Raises ValueError with the message if it is differentiated."""
+    return _constant().bind(x, message=message)
+
+
+def _made(name: str) -> Any:
     from jax.extend.core import Primitive  # here, since what it imports takes long to import
 
-    found = Primitive("forward_only")
+    found = Primitive(name)
     found.def_impl(_identity)
     found.def_abstract_eval(lambda x, *, message: x)
     mlir.register_lowering(found, mlir.lower_fun(_identity, multiple_results=False))
-    ad.deflinear2(found, _transposed)
     batching.primitive_batchers[found] = lambda xs, axes, *, message: (found.bind(*xs, message=message), axes[0])
+    return found
+
+
+@cache
+def _primitive() -> Any:
+    found = _made("forward_only")
+    ad.deflinear2(found, _transposed)
+    return found
+
+
+@cache
+def _constant() -> Any:
+    found = _made("without_derivative")
+
+    def rule(primals: Any, tangents: Any, *, message: str) -> Any:
+        known = tangents[0]
+        if type(known) is not ad.Zero:
+            if not _SHAPES_ALONE.get():
+                raise ValueError(message)
+            known = ad.Zero(known.aval)
+        return found.bind(*primals, message=message), known
+
+    ad.primitive_jvps[found] = rule
     return found
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .buffers import Memory, Shifted
 from .errors import Problem
 from .masks import StatementWalk
-from .memory import Memory
 from .places import EitherPlace, ElementPlace, MemoryPlace, PartPlace, Place, SwizzlePlace, ValuePlace
 from .syntax import (
     Expression,
@@ -25,9 +25,11 @@ from .types import (
     StructType,
     Type,
     VectorType,
+    size_of,
     vector_of,
 )  # fmt: skip
 from .values import Either, Pointer, Scalar, Value, Vector, static
+from .views import ViewPlace
 from .walk_base import Records
 
 __all__ = ["PlaceWalk"]
@@ -88,9 +90,10 @@ class PlaceWalk(StatementWalk):
         if isinstance(of, MemoryPlace) and isinstance(kind, (ArrayType, VectorType)):
             room = kind.count if isinstance(kind, ArrayType) else kind.room
             start = self.n.binary("*", of.index, static(self.index_type, room))
-            return MemoryPlace(
-                kind.element, of.memory, self.n.binary("+", start, self.n.convert(index, self.index_type))
-            )
+            memory = of.memory
+            if isinstance(memory, Shifted):
+                start, memory = of.index, memory.memory
+            return MemoryPlace(kind.element, memory, self.n.binary("+", start, self.n.convert(index, self.index_type)))
         if isinstance(kind, (ArrayType, VectorType)):
             if index.static:
                 if not 0 <= int(index.base) < kind.count:
@@ -100,9 +103,12 @@ class PlaceWalk(StatementWalk):
         raise Problem(f"a value of type {kind} has no elements")
 
     def advanced(self, pointer: Pointer, index: Scalar, op: str = "+") -> Pointer:
-        from .memory import as_index
+        from .buffers import as_index
 
         step = as_index(self.n, index)
+        if isinstance(pointer.target, Shifted):
+            room = pointer.type.element.room  # type: ignore[attr-defined]
+            step = self.n.binary("*", step, static(self.index_type, room))
         offset = pointer.offset
         if offset.static and offset.base == 0 and op == "+":
             made = step
@@ -118,7 +124,7 @@ class PlaceWalk(StatementWalk):
         if isinstance(of, Either):
             first, second = (self.pointed(self.advanced(p, pointer.offset)) for p in (of.first, of.second))
             return EitherPlace(element, of.mask, first, second)
-        if isinstance(of, (Memory, Records)):
+        if isinstance(of, (Memory, Records, Shifted)):
             return MemoryPlace(element, of, pointer.offset)  # type: ignore[arg-type]
         if isinstance(of.type, (ArrayType, VectorType)) and of.type is not element:
             if of.type.element is not element:
@@ -129,7 +135,10 @@ class PlaceWalk(StatementWalk):
         raise Problem(f"a pointer to a variable of type {of.type} is moved away from it")
 
     def reinterpreted(self, of: Place, element: Type, offset: Scalar) -> Place:
-        raise Problem(f"a pointer to {of.type} is read as one to {element}: for local variables that is not supported")
+        """A local variable as values of another type, of which `offset` says the place."""
+        return ViewPlace(element, of, offset)
+
+    bits_as: Callable[[Value, Type], Value]
 
     def member(self, of: Place, name: str) -> Place:
         """The place `of.name`."""
@@ -141,6 +150,11 @@ class PlaceWalk(StatementWalk):
             if isinstance(of, MemoryPlace):
                 memory, part, index = self.parts(of.memory, kind, of.index)[position]
                 return MemoryPlace(part, memory, index)
+            if kind.union:
+                sizes = [size_of(t) for _, t in kind.fields]
+                largest = sizes.index(max(sizes))
+                if position != largest:  # the largest field holds the bits of all
+                    return ViewPlace(kind.fields[position][1], self.member(of, kind.fields[largest][0]), static(INT, 0))
             return PartPlace(kind.fields[position][1], of, position)
         if isinstance(kind, VectorType):
             positions = tuple([_COMPONENTS.get(c, 4) for c in name])

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from . import matrices
-from .designators import PlaceWalk
 from .errors import Problem
+from .operators import OperatorWalk
 from .places import Place, ValuePlace
 from .syntax import (
     Assign,
@@ -42,7 +42,6 @@ from .types import (
     StructType,
     Type,
     VectorType,
-    common,
     size_of,
     vector_of,
 )  # fmt: skip
@@ -50,10 +49,8 @@ from .values import FALSE, TRUE, Closure, NoValue, Pointer, Scalar, Struct, Valu
 
 __all__ = ["ExpressionWalk"]
 
-_COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
 
-
-class ExpressionWalk(PlaceWalk):
+class ExpressionWalk(OperatorWalk):
     """The walk over expressions."""
 
     # Entry points
@@ -192,63 +189,6 @@ class ExpressionWalk(PlaceWalk):
             self.depth -= 1
         return self.n.logical("&" if both else "|", left, right)
 
-    def operate(self, op: str, left: Value, right: Value, expression: Any) -> Value:
-        """A binary operator."""
-        if isinstance(left, Scalar) and isinstance(right, Scalar):
-            if (left.type.kind == "f" or right.type.kind == "f") and op in ("&", "|", "^", "<<", ">>", "%"):
-                raise Problem(f"{op} of values of types {left.type} and {right.type}", expression.at)
-            return self.n.binary(op, left, right)
-        if isinstance(left.type, MatrixType) or isinstance(right.type, MatrixType):
-            return matrices.operator(self, op, left, right)
-        if isinstance(left, Struct) or isinstance(right, Struct):
-            return self.overloaded(f"operator{op}", [ValuePlace(left), ValuePlace(right)], expression)
-        if isinstance(left, Pointer) or isinstance(right, Pointer):
-            return self._pointers(op, left, right, expression)
-        if isinstance(left, Vector) or isinstance(right, Vector):
-            return self._vectors(op, left, right, expression)
-        raise Problem(f"{op} of values of types {left.type} and {right.type}", expression.at)
-
-    def _pointers(self, op: str, left: Value, right: Value, expression: Any) -> Value:
-        if op in ("+", "-") and isinstance(left, Pointer) and isinstance(right, Scalar):
-            return self.advanced(left, right, op)
-        if op == "+" and isinstance(right, Pointer) and isinstance(left, Scalar):
-            return self.advanced(right, left)
-        if isinstance(left, Pointer) and isinstance(right, Scalar) and right.static and right.base == 0:
-            return TRUE if (left.target is None) == (op == "==") else FALSE
-        if not isinstance(left, Pointer) or not isinstance(right, Pointer):
-            raise Problem(f"{op} of values of types {left.type} and {right.type}", expression.at)
-        if left.target is not right.target:
-            if op in ("==", "!="):
-                return TRUE if op == "!=" else FALSE
-            raise Problem("two pointers into different buffers", expression.at)
-        found = self.n.binary(op, left.offset, right.offset)
-        return found if found.type is BOOL else self.n.convert(found, SCALARS["long"])
-
-    def _vectors(self, op: str, left: Value, right: Value, expression: Any) -> Value:
-        of = left.type if isinstance(left, Vector) else right.type
-        assert isinstance(of, VectorType)
-        element = of.element
-        if isinstance(left, Vector) and isinstance(right, Vector):
-            if left.type.count != right.type.count:
-                raise Problem(f"{op} of values of types {left.type} and {right.type}", expression.at)
-            if left.type.element is not right.type.element and op not in ("<<", ">>"):
-                element = common(left.type.element, right.type.element)
-        xs, ys = (
-            v.parts if isinstance(v, Vector) else (self.as_type(v, element),) * of.count for v in (left, right)
-        )  # fmt: skip
-        parts = []
-        for x, y in zip(xs, ys, strict=True):
-            assert isinstance(x, Scalar)
-            assert isinstance(y, Scalar)
-            x, y = self.n.convert(x, element), self.n.convert(y, element)
-            if op in _COMPARISONS:
-                parts.append(self.n.compare(op, x, y))
-            elif op in ("<<", ">>"):
-                parts.append(self.n.convert(self.n.shift(op, x, y), element))
-            else:
-                parts.append(self.n.same_type(op, x, y))
-        return Vector(vector_of(BOOL if op in _COMPARISONS else element, of.count), tuple(parts))
-
     def _assign(self, expression: Assign) -> Value:
         target = expression.target
         if expression.op == "":
@@ -300,29 +240,6 @@ class ExpressionWalk(PlaceWalk):
             return a
         of = self.common_type(a, b, expression)
         return self.select(known, self.as_type(a, of), self.as_type(b, of))
-
-    def choose(self, condition: Vector, a: Value, b: Value) -> Value:
-        """`condition ? a : b`, component by component."""
-        of = a.type if isinstance(a, Vector) else b.type
-        a, b = self.as_type(a, of), self.as_type(b, of)
-        assert isinstance(a, Vector)
-        assert isinstance(b, Vector)
-        parts = [self.n.select(c, x, y) for c, x, y in zip(condition.parts, a.parts, b.parts, strict=True)]
-        return Vector(a.type, tuple(parts))
-
-    def common_type(self, a: Value, b: Value, expression: Any) -> Type:
-        if a.type is b.type:
-            return a.type
-        if isinstance(a, Scalar) and isinstance(b, Scalar):
-            return common(a.type, b.type)
-        for x, y in ((a, b), (b, a)):
-            if isinstance(x, Vector) and isinstance(y, Scalar):
-                return x.type
-            if isinstance(x, Struct) and isinstance(y, Scalar):
-                return x.type
-            if isinstance(x, Pointer) and isinstance(y, Scalar):
-                return x.type
-        return a.type
 
     def _size_of(self, expression: SizeOf) -> Value:
         of = expression.operand
@@ -380,9 +297,6 @@ class ExpressionWalk(PlaceWalk):
     def bits_as(self, value: Value, type: Type) -> Value:
         raise NotImplementedError
 
-    def overloaded(self, name: str, operands: list[Place], expression: Any) -> Value:
-        raise NotImplementedError
-
     def operator_of(self, type: StructType, name: str) -> Any:
         raise NotImplementedError
 
@@ -399,10 +313,6 @@ class ExpressionWalk(PlaceWalk):
         raise NotImplementedError
 
     def trait(self, name: str, arguments: Any, at: Any) -> Value:
-        raise NotImplementedError
-
-    def as_type(self, value: Value, type: Type, explicit: bool = False) -> Value:
-        """The value, converted."""
         raise NotImplementedError
 
 

@@ -15,6 +15,7 @@ from mxcompat._jax import lax
 
 from .axes import Axes, Region, Resplit, cut_region, lane_splits, regions
 from .check import check
+from .cuda import CUDA_PRELUDE
 from .errors import KernelError, Place, Problem
 from .lexer import Token
 from .masks import children
@@ -40,7 +41,7 @@ _OF_GROUPS = (
 )  # fmt: skip
 
 
-_OF_LANES = ("simd", "quad", "shfl", "_sync", "lane", "warp")
+_OF_LANES = ("simd", "quad", "shfl", "_sync", "lane", "warp", "tile", "__activemask")
 
 
 class Launch(NamedTuple):
@@ -58,6 +59,7 @@ class Kernel:
 
     def __init__(self, source: str, header: str, signature: Signature) -> None:
         self.source, self.header, self.signature = source, header, signature
+        self.prelude_text = PRELUDE + (CUDA_PRELUDE if signature.language == "cuda" else "")
         self.forms: dict[Any, Any] = {}
         self.together = any(word in source or word in header for word in _OF_GROUPS)
         self.lanes = any(word in source or word in header for word in _OF_LANES)
@@ -74,7 +76,7 @@ class Kernel:
         types |= {value.name for value in self.signature.template if value.kind == "dtype"}
         start = Place("source", 1, 1)
         parts: list[list[Statement]] = []
-        for text, part in ((PRELUDE, "prelude"), (self.header, "header"), (self.source, "source")):
+        for text, part in ((self.prelude_text, "prelude"), (self.header, "header"), (self.source, "source")):
             tokens = preprocess(text, part, macros, _condition)
             parser = Parser(tokens, start._replace(part=part), types, templates, spaces)
             parts.append(parser.text())
@@ -85,7 +87,7 @@ class Kernel:
     def error(self, problem: Problem, place: Place | None = None) -> KernelError:
         """The error of a problem, at its place."""
         at = problem.place or place or Place("source", 1, 1)
-        text = {"source": self.source, "header": self.header, "prelude": PRELUDE}[at.part]
+        text = {"source": self.source, "header": self.header, "prelude": self.prelude_text}[at.part]
         lines = text.split("\n")
         line = lines[at.line - 1] if at.line <= len(lines) else ""
         return KernelError(self.signature.name, at.line, at.column, line, problem.reason, at.part)

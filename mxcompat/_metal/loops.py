@@ -15,26 +15,22 @@ from mxcompat._jax import lax
 
 from .calls import CallWalk
 from .carry import Carry
-from .masks import Loop, children
+from .masks import Loop
 from .places import CellPlace
 from .syntax import (
     Assign,
     Binary,
-    Break,
-    Continue,
     Declaration,
     DoWhile,
     Expression,
     For,
-    Function,
-    Index,
     Name,
     Postfix,
     Return,
-    Switch,
     Unary,
     While,
 )
+from .tree import assigned_in, breaks, exits, has, indexed_in, is_named, names_in, weight
 from .types import INT, ArrayType, ScalarType
 from .values import FALSE, Cell, Scalar
 
@@ -85,17 +81,17 @@ class LoopWalk(CallWalk):
                 self._directly(statement, None)
                 return
             trips = self._trips(statement) if isinstance(statement, For) else None
-            weight = _weight(statement.body)
+            size = weight(statement.body)
             if trips is not None:
                 if trips.count == 0:
                     return
                 assert isinstance(statement, For)
-                if self._is_unrolled(statement, trips, weight):
+                if self._is_unrolled(statement, trips, size):
                     self._directly(statement, trips.count)
                     return
                 if self._attempt(lambda: self._counted(statement, trips)):
                     return
-            elif self._attempt(lambda: self._few(statement, weight)):
+            elif self._attempt(lambda: self._few(statement, size)):
                 return
             self._general(statement)
 
@@ -106,7 +102,7 @@ class LoopWalk(CallWalk):
             return True
         if trips.count > policy.MOST_REGISTERS or trips.count * weight > 2 * policy.MOST_UNROLLED:
             return False
-        found = [self.scope.get(name) for name in _indexed(statement.body)]
+        found = [self.scope.get(name) for name in indexed_in(statement.body)]
         return any(isinstance(place, CellPlace) and isinstance(place.type, ArrayType) for place in found)
 
     def _attempt(self, way: Callable[[], None]) -> bool:
@@ -136,7 +132,7 @@ class LoopWalk(CallWalk):
         frame, whole = self.frame, self.mask
         loop = Loop(self.cell(FALSE))
         frame.loops.append(loop)
-        added = int(_exits(statement.body))
+        added = int(exits(statement.body))
         self.depth += added
         first, steps = isinstance(statement, DoWhile), 0
         while count is None or steps < count:
@@ -171,7 +167,7 @@ class LoopWalk(CallWalk):
     def _after(self, statement: For | While | DoWhile, whole: Scalar) -> None:
         """The mask behind a loop: all that came to it, and have not returned."""
         self.mask = whole
-        if _has(statement.body, Return):
+        if has(statement.body, Return):
             self.mask = self.n.logical("&", whole, self.n.negate(self.frame.returned.value))
 
     # In one trace
@@ -179,7 +175,7 @@ class LoopWalk(CallWalk):
     def _counted(self, statement: For, trips: Trips) -> None:
         """A loop of known length."""
         whole, frame = self.mask, self.frame
-        leaves = _has(statement.body, Return) or _breaks(statement.body)
+        leaves = has(statement.body, Return) or breaks(statement.body)
         masked = leaves or not trips.uniform
         active = self.cell(self.mask)
         variable = trips.place.cell
@@ -193,7 +189,7 @@ class LoopWalk(CallWalk):
             variable.value, variable.mask, variable.guarded = value, self.mask, None
             loop = Loop(self.cell(FALSE))
             frame.loops.append(loop)
-            self.depth += masked or _exits(statement.body)
+            self.depth += masked or exits(statement.body)
             if masked:
                 self.mask = active.value
                 if not trips.uniform:
@@ -285,11 +281,11 @@ class LoopWalk(CallWalk):
             op, name, bound = _TURNED[op], bound, name
         if not (isinstance(name, Name) and name.id in declared):
             return None
-        changed = _assigned(statement.body)
+        changed = assigned_in(statement.body)
         place = self.scope.get(name.id)
         if name.id in changed or not isinstance(place, CellPlace) or not isinstance(place.cell.value, Scalar):
             return None
-        if _names(bound) & (changed | {name.id}) or place.type is not place.cell.value.type:
+        if names_in(bound) & (changed | {name.id}) or place.type is not place.cell.value.type:
             return None
         by = self._step_of(step, name.id, changed)
         start, kind = place.cell.value, place.type
@@ -320,14 +316,14 @@ class LoopWalk(CallWalk):
 
     def _step_of(self, step: Expression, name: str, changed: set[str]) -> int | None:
         """What a step adds to a variable, if that is known."""
-        if isinstance(step, (Unary, Postfix)) and step.op in ("++", "--") and _is(step.operand, name):
+        if isinstance(step, (Unary, Postfix)) and step.op in ("++", "--") and is_named(step.operand, name):
             return 1 if step.op == "++" else -1
-        if not isinstance(step, Assign) or not _is(step.target, name):
+        if not isinstance(step, Assign) or not is_named(step.target, name):
             return None
         op, value = step.op, step.value
-        if op == "" and isinstance(value, Binary) and value.op in ("+", "-") and _is(value.left, name):
+        if op == "" and isinstance(value, Binary) and value.op in ("+", "-") and is_named(value.left, name):
             op, value = value.op, value.right
-        if op not in ("+", "-") or _names(value) & (changed | {name}):
+        if op not in ("+", "-") or names_in(value) & (changed | {name}):
             return None
         found = self.value(value)
         if not isinstance(found, Scalar) or not found.static or found.type.kind not in "ui":
@@ -340,71 +336,4 @@ class LoopWalk(CallWalk):
         if isinstance(cell, Cell):
             cell.value, cell.guarded = value, None
         else:
-            cell.data = value
-
-
-def _is(expression: Any, name: str) -> bool:
-    return isinstance(expression, Name) and expression.id == name
-
-
-def _weight(node: Any) -> int:
-    return 1 + sum(_weight(c) for c in children(node))
-
-
-def _names(node: Any) -> set[str]:
-    found = {node.id} if isinstance(node, Name) else set()
-    for child in children(node):
-        found |= _names(child)
-    return found
-
-
-def _root(node: Any) -> str | None:
-    while not isinstance(node, Name):
-        inner = getattr(node, "target", None) or getattr(node, "operand", None)
-        if inner is None:
-            return None
-        node = inner
-    return node.id
-
-
-def _assigned(node: Any) -> set[str]:
-    """The names of variables that something assigns to, or takes the address of."""
-    found: set[str] = set()
-    if isinstance(node, Assign):
-        found.add(_root(node.target) or "")
-    elif isinstance(node, (Unary, Postfix)) and node.op in ("++", "--", "&"):
-        found.add(_root(node.operand) or "")
-    for child in children(node):
-        found |= _assigned(child)
-    return found
-
-
-def _indexed(node: Any) -> set[str]:
-    """The names of what is indexed."""
-    found = {_root(node.target) or ""} if isinstance(node, Index) else set()
-    for child in children(node):
-        found |= _indexed(child)
-    return found
-
-
-def _has(node: Any, kind: type) -> bool:
-    """True if there is a statement of a kind, functions within not counted."""
-    if isinstance(node, kind):
-        return True
-    if isinstance(node, Function):
-        return False
-    return any(_has(c, kind) for c in children(node))
-
-
-def _breaks(node: Any) -> bool:
-    """True if there is a break that belongs to the loop around."""
-    if isinstance(node, Break):
-        return True
-    if isinstance(node, (Function, For, While, DoWhile, Switch)):
-        return False
-    return any(_breaks(c) for c in children(node))
-
-
-def _exits(node: Any) -> bool:
-    """True if threads may leave a step before its end."""
-    return _breaks(node) or _has(node, Return) or _has(node, Continue)
+            cell.held = value

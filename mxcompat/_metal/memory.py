@@ -1,50 +1,21 @@
-"""Memory: the buffers of a kernel, and the memory of its groups, read and written by all threads at once.
+"""Reads and writes of memory by all threads at once.
 
 An index in affine form reads a slice, reshaped, and writes one. Everything else is a gather or a scatter.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .buffers import Memory
 from .numbers import Numbers
 from .types import BOOL, INT, LONG, ScalarType
 from .values import Scalar
 
-__all__ = ["Memory", "Traffic", "as_index"]
-
-
-class Memory:
-    """A buffer, or an array in the memory of each group. It is a cell, too: a loop carries what it writes.
-
-    Args:
-        name: its name in the kernel.
-        element: the type of its elements.
-        data: the elements: the last axis; the axes of groups are in front of it where each group has its own.
-        batch: how many these are.
-        number: its number among the cells.
-    """
-
-    __slots__ = ("batch", "const", "data", "element", "name", "number", "owned")
-
-    def __init__(self, name: str, element: ScalarType, data: Any, batch: int, number: int, const: bool = False) -> None:
-        self.name, self.element, self.data, self.batch, self.number = name, element, data, batch, number
-        self.const, self.owned = const, False
-
-    @property
-    def count(self) -> int:
-        return self.data.shape[-1]
-
-
-def as_index(n: Numbers, a: Scalar) -> Scalar:
-    """A scalar as an index: an int where that is enough. What has wrapped around is out of bounds either way."""
-    if a.type.bits == 64:
-        if a.low is None or a.high is None or a.low < INT.low or a.high > INT.high:
-            return n.convert(a, LONG)
-        return n.convert(a, INT)
-    return n.convert(a, INT)
+__all__ = ["Traffic"]
 
 
 _JOIN = {
@@ -88,6 +59,8 @@ class Traffic:
 
     def read(self, memory: Memory, type: ScalarType, index: Scalar) -> Any:
         """The elements at an index, as an array over the axes of threads; 0 out of bounds."""
+        if not memory.const and self._same_size(memory, type):
+            return self.space.bitcast(self.space.asarray(self.read(memory, memory.element, index)), type.dtype)[()]
         data = self.space.recast(memory.data, type.dtype)
         if not self.axes.rank and memory.batch == 0 and index.static:
             i = int(index.base)
@@ -98,6 +71,15 @@ class Traffic:
         if self.space.traced or found.ndim == 0:
             return found
         return found if found.base is None else found.copy()
+
+    def _is_large(self, count: int) -> bool:
+        """True if padding an array would copy more than there are threads, in NumPy at every step of a loop."""
+        return not self.space.traced and count > 4 * math.prod(self.axes.extents)
+
+    def _same_size(self, memory: Memory, type: ScalarType) -> bool:
+        """True if elements are read as numbers of another type of their size."""
+        old, new = memory.element.dtype, type.dtype
+        return old != new and old.itemsize == new.itemsize and BOOL.dtype not in (old, new)
 
     def flat(self, data: Any, index: Scalar, batch: int) -> tuple[Any, Any]:
         """Flat data and the flat index."""
@@ -153,7 +135,7 @@ class Traffic:
         if before + after:
             if high < 0 or low >= count:
                 return self.space.xp.zeros((1,) * self.axes.rank, data.dtype)
-            if before + after > count or (not isinstance(base, int) and self.space.traced):
+            if before + after > count or self._is_large(count) or (not isinstance(base, int) and self.space.traced):
                 return None
             data = self.space.pad(data, before, after)
             base = base + before if isinstance(base, int) else base + base.dtype.type(before)
@@ -204,11 +186,15 @@ class Traffic:
         if mask.static and not mask.base:
             return
         data = memory.data
+        value = self.space.asarray(value)
+        if kind == "set" and self._same_size(
+            memory, type
+        ):  # the values are converted: the whole array would be copied at every step
+            value, type = self.space.bitcast(value, data.dtype), memory.element
         whole = data.shape[-1] * data.dtype.itemsize
         if not self.space.traced and not memory.owned:
             data, memory.owned = np.array(data), True
         seen = self.space.recast(data, type.dtype)
-        value = self.space.asarray(value)
         found = self._place(seen, index, value, mask, kind, memory.batch) if kind == "set" else None
         if found is None:
             found = self._scattered(seen, index, value, mask, kind, memory.batch)
@@ -218,7 +204,7 @@ class Traffic:
             if used < whole:
                 back = self.space.xp.concatenate([back, data[..., used // data.dtype.itemsize :]], -1)
             found = back
-        memory.data = found
+        memory.held = found
 
     def combine(self, memory: Memory, type: ScalarType, index: Scalar, value: Scalar, mask: Scalar, op: str) -> None:
         """Combine the values of the threads in a mask with those in memory, each once.
@@ -243,7 +229,8 @@ class Traffic:
             array = _reduced(xp, array, rest, op, dtype)
         known = self._range(index, memory.batch)
         whole = Scalar(BOOL, True, (), 1, 1)
-        if known is not None and known[2] >= 0 and known[3] < self.space.recast(memory.data, dtype).shape[-1]:
+        count = memory.count * memory.element.dtype.itemsize // dtype.itemsize
+        if known is not None and known[2] >= 0 and known[3] < count:
             old = self.read(memory, type, index)
             self.write(memory, type, index, _JOIN[op](xp, old, array).astype(dtype), whole)
             return
@@ -278,7 +265,7 @@ class Traffic:
         if chosen is not None:
             chosen = self._by_place(chosen, dims, batch)
         before, after = max(0, -low), max(0, high + 1 - count)
-        if before + after > count:
+        if before + after > count or (before + after and self._is_large(count)):
             return None
         if before + after:
             data = self.space.pad(data, before, after)

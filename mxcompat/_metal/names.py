@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .axes import Region
+from .buffers import Memory
+from .cuda import DYNAMIC
 from .limits import CONSTANTS
-from .memory import Memory
 from .places import CellPlace, ValuePlace
 from .signature import Input, TemplateValue
 from .types import BOOL, COMPLEX, FLOAT, INT, LONG, UINT, ScalarType, array_of, dtype_named, from_dtype, vector_of
@@ -29,6 +30,7 @@ def bind(
         moved: an axis along which the region does not begin where it says, and where instead.
     """
     names = walk.scope.names
+    names[DYNAMIC] = ValuePlace(static(INT, kernel.signature.shared_memory))
     for name, value in CONSTANTS.items():
         names[name] = ValuePlace(value)
     for given in kernel.signature.template:

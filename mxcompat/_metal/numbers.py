@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 
 from .axes import Axes
+from .logic import COMPARE, Logic
 from .space import Space
 from .types import BOOL, INT, ScalarType, common, promoted
-from .values import FALSE, TRUE, Scalar, static
+from .values import Scalar, static
 
 __all__ = ["Numbers"]
 
-_COMPARE = {
-    "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
-}  # fmt: skip
 _BITS = {"&": operator.and_, "|": operator.or_, "^": operator.xor}
 _RING = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
-class Numbers:
+class Numbers(Logic):
     """Arithmetic over a namespace, on scalars of threads along axes."""
 
     def __init__(self, space: Space, axes: Axes) -> None:
@@ -102,7 +100,7 @@ class Numbers:
 
     def binary(self, op: str, a: Scalar, b: Scalar) -> Scalar:
         """A binary operator of C, after its conversions."""
-        if op in _COMPARE:
+        if op in COMPARE:
             kind = common(a.type, b.type)
             return self.compare(op, self.convert(a, kind), self.convert(b, kind))
         if op in ("<<", ">>"):
@@ -275,98 +273,6 @@ class Numbers:
             self._affine(kind, quotient, over, a.low // c, a.high // c),
             self._affine(kind, base, rest, low, high),
         )
-
-    # Comparisons and logic
-
-    def compare(self, op: str, a: Scalar, b: Scalar) -> Scalar:
-        """A comparison of two operands of one type."""
-        kind = a.type
-        if a.static and b.static:
-            return TRUE if _COMPARE[op](a.base, b.base) else FALSE
-        if kind is BOOL:
-            if op in ("==", "!=") and (a.static or b.static):
-                known, other = (a, b) if a.static else (b, a)
-                return other if bool(known.base) == (op == "==") else self.negate(other)
-            x, y = self.array(a), self.array(b)
-            return Scalar(BOOL, x == y if op == "==" else x != y if op == "!=" else _COMPARE[op](x, y), (), 0, 1)
-        if kind.kind != "f" and self.is_exact(a) and self.is_exact(b):
-            found = self._decided(op, a, b)
-            if found is not None:
-                return found
-        return self.make(BOOL, _COMPARE[op](self.array(a), self.array(b)), 0, 1)
-
-    def _decided(self, op: str, a: Scalar, b: Scalar) -> Scalar | None:
-        """A comparison that the bounds decide, or one that can hold at one position of an axis alone."""
-        wide = self._difference(a, b)
-        if wide is None:
-            return None
-        low, high, coefs, base = wide
-        if op in ("<", ">=") and (high < 0 or low >= 0):
-            return TRUE if (high < 0) == (op == "<") else FALSE
-        if op in (">", "<=") and (low > 0 or high <= 0):
-            return TRUE if (low > 0) == (op == ">") else FALSE
-        if op in ("==", "!=") and (low > 0 or high < 0 or low == high == 0):
-            return TRUE if (low == high == 0) == (op == "==") else FALSE
-        if not isinstance(base, int) or not coefs:
-            return None
-        pins = self._pins(op, base, coefs, low, high)
-        array = _COMPARE[op](self.array(a), self.array(b))
-        return Scalar(BOOL, array, (), 0, 1, pins)
-
-    def _pins(self, op: str, base: int, coefs: dict[int, int], low: int, high: int) -> tuple[tuple[int, int], ...]:
-        extents = self.axes.extents
-        if op == "!=":
-            return ()
-        if (op in ("==", "<=") and low == 0) or (op == "<" and low == -1):
-            return tuple([(axis, 0 if c > 0 else extents[axis] - 1) for axis, c in sorted(coefs.items())])
-        if (op in ("==", ">=") and high == 0) or (op == ">" and high == 1):
-            return tuple([(axis, extents[axis] - 1 if c > 0 else 0) for axis, c in sorted(coefs.items())])
-        if op == "==" and len(coefs) == 1:
-            ((axis, c),) = coefs.items()
-            if base % c == 0 and 0 <= -base // c < extents[axis]:
-                return ((axis, -base // c),)
-        return ()
-
-    def _difference(self, a: Scalar, b: Scalar) -> tuple[int, int, dict[int, int], Any] | None:
-        """Bounds, coefficients and base of a - b."""
-        assert a.low is not None
-        assert a.high is not None
-        assert b.low is not None
-        assert b.high is not None
-        if isinstance(a.base, int) and isinstance(b.base, int):
-            coefs = dict(a.coefs)
-            for axis, c in b.coefs:
-                coefs[axis] = coefs.get(axis, 0) - c
-            coefs = {axis: c for axis, c in coefs.items() if c}
-            base = a.base - b.base
-            ends = [c * (self.axes.extents[axis] - 1) for axis, c in coefs.items()]
-            return base + sum(min(0, e) for e in ends), base + sum(max(0, e) for e in ends), coefs, base
-        return a.low - b.high, a.high - b.low, {}, None
-
-    def logical(self, op: str, a: Scalar, b: Scalar) -> Scalar:
-        """and, or, xor of bools: "&", "|", "^"."""
-        if op == "&":
-            if a.static:
-                return b if a.base else FALSE
-            if b.static:
-                return a if b.base else FALSE
-            if a is b:
-                return a
-            return Scalar(BOOL, a.base & b.base, (), 0, 1, tuple(sorted({**dict(a.pins), **dict(b.pins)}.items())))
-        if op == "|":
-            if a.static:
-                return TRUE if a.base else b
-            if b.static:
-                return TRUE if b.base else a
-            return a if a is b else Scalar(BOOL, a.base | b.base, (), 0, 1)
-        if a.static or b.static:
-            known, other = (a, b) if a.static else (b, a)
-            return self.negate(other) if known.base else other
-        return Scalar(BOOL, a.base ^ b.base, (), 0, 1)
-
-    def negate(self, a: Scalar) -> Scalar:
-        """`!` of a bool."""
-        return (FALSE if a.base else TRUE) if a.static else Scalar(BOOL, ~a.base, (), 0, 1)
 
     def unary(self, op: str, a: Scalar) -> Scalar:
         """+, -, ~ and ! of a scalar."""

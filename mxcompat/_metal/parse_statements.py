@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .errors import Place
 from .parse_expressions import ExpressionParser
 from .syntax import (
+    Binary,
     Block,
     Break,
     Case,
     Continue,
+    Declaration,
+    Declarator,
     DoWhile,
     ExpressionStatement,
     For,
     If,
+    Index,
+    Literal,
+    Name,
+    Postfix,
     Return,
+    SizeOf,
     Statement,
     StaticAssert,
     Switch,
+    TypeName,
     While,
 )  # fmt: skip
 
@@ -90,8 +100,6 @@ class StatementParser(ExpressionParser):
             if self.accept(";"):
                 condition = self.expression()
             else:
-                from .syntax import Name
-
                 condition = Name(at, before[0].items[0].name)  # type: ignore[attr-defined]
         else:
             condition = self.expression()
@@ -109,8 +117,8 @@ class StatementParser(ExpressionParser):
                 self.next()
             elif self._starts_declaration():
                 (start,) = self._declaration((), ends=False)
-                if self.token.text == ":":
-                    self.fail("loops over the elements of an array are not in the supported language")
+                if self.accept(":"):
+                    return self._for_each(at, start)
                 self.expect(";")
             else:
                 start = ExpressionStatement(self.at, self.expression())
@@ -120,6 +128,20 @@ class StatementParser(ExpressionParser):
             step = None if self.token.text == ")" else self.expression()
             self.expect(")")
             return For(at, start, condition, step, self._one())
+
+    def _for_each(self, at: Place, each: Statement) -> For:
+        """`for (T v : array)` as a loop that counts: its variable is declared in each step."""
+        assert isinstance(each, Declaration)
+        (item,) = each.items
+        array = self.expression()
+        self.expect(")")
+        counter = Name(at, f"index of {item.name}")
+        zero = Literal(at, "int", 0)
+        length = Binary(at, "/", SizeOf(at, array), SizeOf(at, Index(at, array, zero)))
+        item.value = Index(at, array, counter)
+        start = Declaration(at, [Declarator(at, counter.id, TypeName(at, "uint"), value=zero)])
+        body = Block(at, [each, self._one()])
+        return For(at, start, Binary(at, "<", counter, length), Postfix(at, "++", counter), body)
 
     def _while(self) -> While:
         at = self.next().place

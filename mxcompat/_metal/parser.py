@@ -294,7 +294,7 @@ class Parser(StatementParser):
         self.next()
         try:
             self.base_type()
-            return self.token.text in ("(", "{", "::")
+            return self.token.text in ("{", "::") or (self.token.text == "(" and self.peek() not in "&*")
         finally:
             self.k = mark
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .buffers import Shifted
 from .errors import Problem
 from .types import ScalarType, Type, VectorType
 from .values import Array, Cell, Pointer, Scalar, Stack, Struct, Value, Vector, static
 
 if TYPE_CHECKING:
-    from .memory import Memory
+    from .buffers import Memory
     from .walk_base import WalkBase
 
 __all__ = [
     "CellPlace", "EitherPlace", "ElementPlace", "MemoryPlace", "PartPlace", "Place", "Scope", "SwizzlePlace",
-    "ValuePlace",
+    "ValuePlace", "with_parts",
 ]  # fmt: skip
 
 
@@ -28,12 +30,15 @@ class Scope:
         self.names: dict[str, Any] = {}
 
     def get(self, name: str) -> Any:
+        return next(self.all(name), None)
+
+    def all(self, name: str) -> Iterator[Any]:
+        """What a name stands for here, and in the scopes around."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:
-                return scope.names[name]
+                yield scope.names[name]
             scope = scope.outer
-        return None
 
 
 class Place:
@@ -118,7 +123,10 @@ class PartPlace(Place):
             of = self.of
             room = of.type.room  # type: ignore[attr-defined]
             start = walk.n.binary("*", of.index, static(walk.index_type, room))
-            return Pointer(self.type, of.memory, walk.n.binary("+", start, static(walk.index_type, self.position)))
+            memory = of.memory
+            if isinstance(memory, Shifted):
+                start, memory = of.index, memory.memory
+            return Pointer(self.type, memory, walk.n.binary("+", start, static(walk.index_type, self.position)))
         if isinstance(walk.peek(self.of), (Array, Stack)):
             return Pointer(self.type, self.of, static(walk.index_type, self.position))
         return super().pointer(walk)

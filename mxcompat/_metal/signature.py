@@ -6,9 +6,12 @@ A signature is hashable and holds plain Python values. With the source and the h
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["ATTRIBUTES", "TYPE_NAMES", "Input", "Output", "Signature", "TemplateValue", "attributes_in", "full_text"]
+__all__ = [
+    "ATTRIBUTES", "TYPE_NAMES", "Input", "Output", "Signature", "TemplateValue", "as_tuples", "attributes_in",
+    "full_text", "signature_from",
+]  # fmt: skip
 
 TYPE_NAMES = {
     "bool": "bool", "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
@@ -88,18 +91,52 @@ class TemplateValue(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """Everything in front of a kernel's body. `attributes` are those of `ATTRIBUTES` that are parameters."""
+    """Everything in front of a kernel's body.
+
+    Args:
+        name: its name.
+        inputs, outputs, template: its parameters.
+        attributes: those of `ATTRIBUTES` that are parameters.
+        language: "metal" or "cuda".
+        shared_memory: bytes of group memory for arrays that are declared without a size, in CUDA.
+    """
 
     name: str
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     template: tuple[TemplateValue, ...] = ()
     attributes: tuple[str, ...] = ()
+    language: str = "metal"
+    shared_memory: int = 0
 
     @property
     def function(self) -> str:
         """The name of the generated function."""
         return "_".join((f"custom_kernel_{self.name}", *(value.argument for value in self.template)))
+
+
+def as_tuples(value: Any) -> Any:
+    """The signature as nested plain tuples, for files."""
+    return tuple([as_tuples(part) for part in value]) if isinstance(value, tuple) else value
+
+
+def signature_from(value: Any) -> Signature:
+    """The signature that `as_tuples` was given. Raises ValueError for values that are none."""
+    name, inputs, outputs, template, attributes, language, shared_memory = value
+    found = Signature(
+        name, tuple([Input(*part) for part in inputs]), tuple([Output(*part) for part in outputs]),
+        tuple([TemplateValue(*part) for part in template]), attributes, language, shared_memory,
+    )  # fmt: skip
+    names = [name, *[part.name for part in (*found.inputs, *found.outputs, *found.template)]]
+    dtypes = [part.dtype for part in (*found.inputs, *found.outputs)]
+    sizes = [n for part in (*found.inputs, *found.outputs) for n in part.shape]
+    if not all(isinstance(n, str) for n in names) or not all(type(n) is int and n >= 0 for n in sizes):
+        raise ValueError("a signature of other types")
+    if language not in ("metal", "cuda") or type(shared_memory) is not int:
+        raise ValueError("a signature of an unknown language")
+    if not set(dtypes) <= set(TYPE_NAMES) or not set(attributes) <= set(ATTRIBUTES):
+        raise ValueError("a signature of unknown dtypes or attributes")
+    return found
 
 
 def attributes_in(source: str) -> tuple[str, ...]:

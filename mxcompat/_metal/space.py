@@ -5,12 +5,14 @@ Both have the few operations that the namespaces differ in: C's conversions and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mxcompat._jax import jnp, lax
+
+from .derivatives import without_derivative
 
 __all__ = ["JaxSpace", "NumpySpace", "Space"]
 
@@ -27,6 +29,9 @@ class Space:
 
     def asarray(self, x: Any, dtype: Any = None) -> Any:
         raise NotImplementedError
+
+    place: Callable[[], str] = staticmethod(lambda: "")
+    """Gives the place in the source, for errors that derivatives raise."""
 
     def where(self, mask: Any, a: Any, b: Any) -> Any:
         raise NotImplementedError
@@ -212,7 +217,8 @@ class JaxSpace(Space):
         if np.shape(x) == tuple(shape):
             return self.asarray(x)
         if np.ndim(x) == 0:
-            return lax.full(shape, x) if isinstance(x, np.generic) else lax.broadcast(x, shape)
+            constant: Any = x
+            return lax.full(shape, constant) if isinstance(x, np.generic) else lax.broadcast(x, shape)
         return jnp.broadcast_to(x, tuple(shape))
 
     def cast(self, x: Any, dtype: np.dtype) -> Any:
@@ -228,13 +234,23 @@ class JaxSpace(Space):
         return jnp.right_shift(a, b)
 
     def bitcast(self, x: Any, dtype: np.dtype) -> Any:
-        return lax.bitcast_convert_type(self.asarray(x), dtype)
+        return lax.bitcast_convert_type(self._bits_of(self.asarray(x)), dtype)
+
+    def _bits_of(self, x: Any) -> Any:
+        """An array whose bits are read as those of another type: what has a derivative loses it there."""
+        if not jnp.issubdtype(x.dtype, np.floating):
+            return x
+        return without_derivative(
+            x, f"[metal_kernel] {self.place()}: the bits of a float are read as another type (as_type, or a pointer "
+            "that was cast), so that it has no derivative. Give the kernel one with mx.custom_function.",
+        )  # fmt: skip
 
     def recast(self, flat: Any, dtype: np.dtype) -> Any:
         if flat.dtype == dtype:
             return flat
         if flat.dtype == np.bool_:
             flat = flat.astype(np.uint8)
+        flat = self._bits_of(flat)
         old, new = flat.dtype.itemsize, dtype.itemsize
         lead = flat.shape[:-1]
         if dtype == np.bool_:

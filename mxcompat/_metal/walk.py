@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import bits as _bits  # noqa: F401  its functions are in the table
 from .atomics import ATOMICS
 from .axes import Region
+from .buffers import Memory
 from .check import BARRIERS, IGNORED
 from .errors import Problem
 from .functions import FUNCTIONS
 from .loops import LoopWalk
 from .masks import Frame
 from .matrices import MATRIX_FUNCTIONS
-from .memory import Memory
 from .numbers import Numbers
 from .simd import SIMD
 from .space import Space
@@ -56,11 +56,16 @@ class Walk(LoopWalk):
         super().__init__(space, n)
         self.kernel, self.most_steps = kernel, most_steps
         self.checked = checked and not space.traced
+        space.place = self._place_text
         self.position: list[Scalar] = []
         self.forms: dict[Any, Any] = {}
         self.instances: dict[Any, Type] = {}
         self.by_number: dict[int, Any] = {}
         self.groups: dict[Any, Any] = {}
+
+    def _place_text(self) -> str:
+        at = self.place_now
+        return self.kernel.signature.name + (f": {at.part} line {at.line}" if at is not None else "")
 
     def start(self) -> None:
         """Walk the header and the body."""

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from . import bounds
+from .arrays import LocalArrays
+from .buffers import Memory, Shifted, as_index
 from .errors import Place as TextPlace
 from .errors import Problem
-from .memory import Memory, Traffic, as_index
+from .memory import Traffic
 from .numbers import Numbers
 from .places import Place, Scope
 from .space import Space
@@ -30,6 +30,7 @@ from .types import (
     Type,
     VectorType,
     alignment,
+    common,
     scalar_leaves,
     size_of,
 )  # fmt: skip
@@ -62,7 +63,7 @@ class Records:
         self.type, self.parts = type, parts
 
 
-class WalkBase:
+class WalkBase(LocalArrays):
     """The state of a walk."""
 
     index_type = INT
@@ -73,7 +74,7 @@ class WalkBase:
         self.traffic = Traffic(n)
         self.mask: Scalar = TRUE
         self.depth = 0
-        self.cells = 0
+        self.cells = self.group_cells = 0
         self.logs: list[dict[Any, Any]] = []
         self.scope = Scope()
         self.place_now: TextPlace | None = None
@@ -128,22 +129,23 @@ class WalkBase:
             return a
         if mask.static:
             return a if mask.base else b
-        if isinstance(a, (Stack, Array)) and type(a) is not type(b):
-            a, b = self.as_stack(a), self.as_stack(b)
-        if isinstance(a, Stack):
-            assert isinstance(b, Stack)
-            arrays = [
-                x if x is y else self.space.where(mask.base, x, y) for x, y in zip(a.arrays, b.arrays, strict=True)
-            ]
-            return Stack(a.element, a.type.count, tuple(arrays))  # type: ignore[attr-defined]
+        a, b = self.alike(a, b)
         if isinstance(a, Pointer) and isinstance(b, Pointer) and a.target is not b.target:
             if a.target is None or b.target is None:
                 return b if a.target is None else a
             return Pointer(a.type.element, Either(mask, a, b), static(self.index_type, 0))  # type: ignore[attr-defined]
+        if isinstance(a, Pointer) and isinstance(b, Pointer) and a.offset.type is not b.offset.type:
+            of = common(a.offset.type, b.offset.type)
+            a, b = (Pointer(p.type.element, p.target, self.n.convert(p.offset, of)) for p in (a, b))  # type: ignore[attr-defined]
         xs, ys = leaves(a), leaves(b)
         if len(xs) != len(ys):
             raise Problem("the values of two branches have different types")
-        return rebuild(a, iter([self.n.select(mask, x, y) for x, y in zip(xs, ys, strict=True)]))
+        return rebuild(a, iter([self._chosen(mask, x, y) for x, y in zip(xs, ys, strict=True)]))
+
+    def _chosen(self, mask: Scalar, a: Any, b: Any) -> Any:
+        if isinstance(a, Scalar):
+            return self.n.select(mask, a, b)
+        return a if a is b else self.space.where(mask.base, a, b)
 
     def peek(self, place: Place) -> Value:
         """The value of a place, unguarded: what a part of it is replaced in."""
@@ -168,20 +170,20 @@ class WalkBase:
 
     # Values of a type
 
-    def zero(self, type: Type) -> Value:
-        """The value of a variable that is not initialized."""
+    def zero(self, type: Type, plain: bool = False) -> Value:
+        """The value of a variable that is not initialized. A large array is a stack, unless it is to be plain."""
         if isinstance(type, ScalarType):
             return static(type, 0)
         if isinstance(type, VectorType):
             return Vector(type, (static(type.element, 0),) * type.count)
         if isinstance(type, StructType):
-            return Struct(type, tuple([self.zero(t) for _, t in type.fields]))
+            return Struct(type, tuple([self.zero(t, plain) for _, t in type.fields]))
         if isinstance(type, ArrayType):
             from mxcompat._graph import policy
 
-            if type.count > policy.MOST_REGISTERS and scalar_leaves(type.element):
+            if type.count > policy.MOST_REGISTERS and scalar_leaves(type.element) and not plain:
                 return self.empty_stack(type)
-            return Array(type.element, (self.zero(type.element),) * type.count, type)
+            return Array(type.element, (self.zero(type.element, plain),) * type.count, type)
         if isinstance(type, PointerType):
             return Pointer(type.element, None, static(self.index_type, 0))
         return NoValue(type)
@@ -190,110 +192,6 @@ class WalkBase:
         shape = (type.count,) + (1,) * self.axes.rank
         arrays = tuple([self.space.xp.zeros(shape, leaf.dtype) for leaf in scalar_leaves(type.element)])
         return Stack(type.element, type.count, arrays)
-
-    # Local arrays
-
-    def as_stack(self, value: Value) -> Stack:
-        """A local array as arrays with an axis of elements."""
-        if isinstance(value, Stack):
-            return value
-        if not isinstance(value, Array) or not value.parts:
-            raise Problem("this value has no elements")
-        kinds = scalar_leaves(value.type.element)  # type: ignore[attr-defined]
-        rows = [leaves(part) for part in value.parts]
-        if not kinds or any(isinstance(p, Pointer) for p in value.parts):
-            raise Problem("an array of pointers is indexed by what is not known")
-        arrays = []
-        for k, kind in enumerate(kinds):
-            parts = [self.space.asarray(self.n.array(row[k]), kind.dtype) for row in rows]
-            shape = [1] * self.axes.rank
-            for part in parts:
-                for axis, size in enumerate(part.shape if part.ndim else ()):
-                    shape[axis] = max(shape[axis], size)
-            arrays.append(self.space.xp.stack([self.space.broadcast(part, shape) for part in parts]))
-        return Stack(value.type.element, len(value.parts), tuple(arrays))  # type: ignore[attr-defined]
-
-    def stacked(self, place: Place) -> Stack:
-        """The value of a place as a stack, kept so if it is a variable."""
-        value = place.get(self)
-        if isinstance(value, Vector):
-            value = Array(value.type.element, value.parts)
-        return self.as_stack(value)
-
-    def stack_element(self, whole: Stack, index: Scalar) -> Value:
-        """An element of a local array; 0 out of bounds."""
-        count = whole.type.count  # type: ignore[attr-defined]
-        kinds = scalar_leaves(whole.element)
-        index = as_index(self.n, index)
-        found = []
-        for array, kind in zip(whole.arrays, kinds, strict=True):
-            found.append(self.n.make(kind, self._element(array, count, index)))
-        return rebuild(self.zero(whole.element), iter(found))
-
-    def _element(self, array: Any, count: int, index: Scalar) -> Any:
-        xp = self.space.xp
-        if index.static:
-            i = int(index.base)
-            return array[i] if 0 <= i < count else xp.zeros_like(array[0])
-        where = self.space.asarray(self.n.array(index))
-        inside = (where >= 0) & (where < count)
-        known = index.low is not None and index.high is not None and index.low >= 0 and index.high < count
-        safe = where if known else xp.clip(where, 0, count - 1)
-        if where.size == 1:
-            found = array[safe.reshape(())]
-        else:
-            shape = list(where.shape)
-            for axis, size in enumerate(array.shape[1:]):
-                shape[axis] = max(shape[axis], size)
-            wide = self.space.broadcast(array, (count, *shape))
-            found = xp.take_along_axis(wide, self.space.broadcast(safe, shape)[None], 0)[0]
-        return found if known else self.space.where(inside, found, found.dtype.type(0))
-
-    def stack_update(self, whole: Stack, index: Scalar, value: Value) -> Stack:
-        """A local array with an element replaced, for all threads: the assignment to the variable selects."""
-        index = as_index(self.n, index)
-        count = whole.type.count  # type: ignore[attr-defined]
-        made = []
-        for array, leaf in zip(whole.arrays, leaves(value), strict=True):
-            made.append(self._replaced(array, count, index, self.n.array(leaf)))
-        return Stack(whole.element, count, tuple(made))
-
-    def _replaced(self, array: Any, count: int, index: Scalar, value: Any) -> Any:
-        xp = self.space.xp
-        value = self.space.asarray(value, array.dtype)
-        where = self.n.array(index)
-        mask = self.mask.base
-        shape = list(array.shape[1:])
-        parts = [value.shape, getattr(where, "shape", ()), getattr(mask, "shape", ())]
-        for part in parts:
-            for axis, size in enumerate(part):
-                shape[axis] = max(shape[axis], size)
-        wide = array if tuple(shape) == array.shape[1:] else self.space.broadcast(array, (count, *shape))
-        value = self.space.broadcast(value, shape)
-        if index.static:
-            i = int(index.base)
-            if not 0 <= i < count:
-                return array
-            if self.space.traced:
-                return wide.at[i].set(value)
-            made = wide.copy()
-            made[i] = value
-            return made
-        where = self.space.asarray(where)
-        if self.space.traced and where.size == 1:
-            return wide.at[where.reshape(())].set(value, mode="drop", wrap_negative_indices=False)
-        here = xp.arange(count, dtype=np.int32).reshape(count, *[1] * len(shape)) == where[None]
-        return self.space.where(here, value[None], wide)
-
-    def vector_update(self, whole: Vector, index: Scalar, value: Value) -> Vector:
-        """A vector with a component replaced whose position is not known."""
-        assert isinstance(value, Scalar)
-        index = as_index(self.n, index)
-        parts = [
-            self.n.select(self.n.compare("==", index, static(index.type, k)), value, part)
-            for k, part in enumerate(whole.parts)
-        ]
-        return Vector(whole.type, tuple(parts))
 
     # Memory
 
@@ -323,7 +221,7 @@ class WalkBase:
                 raise Problem(f"{memory.name} cannot be written to")
             if self.checked:
                 bounds.check(self, memory, type, index, "writes")
-            self.log(memory, memory.data)
+            self.log(memory, memory.held)
             self.traffic.write(memory, type, as_index(self.n, index), self.n.array(value), self.mask)
             return
         for (m, t, i), part in zip(self.parts(memory, type, index), value.parts, strict=True):  # type: ignore[attr-defined]
@@ -334,6 +232,8 @@ class WalkBase:
         n, of = self.n, self.index_type
         if isinstance(type, VectorType):
             start = n.binary("*", index, static(of, type.room))
+            if isinstance(memory, Shifted):
+                start, memory = index, memory.memory
             return [(memory, type.element, n.binary("+", start, static(of, k))) for k in range(type.count)]
         if isinstance(type, ArrayType):
             start = n.binary("*", index, static(of, type.count))
@@ -373,7 +273,8 @@ class WalkBase:
         if not isinstance(type, ScalarType):
             raise Problem(f"threadgroup memory of type {type} is not in the supported language")
         shape = (*self.axes.extents[: self.axes.batch], count)
-        self.cells += 1
-        memory = Memory(name, type, self.space.xp.zeros(shape, type.dtype), self.axes.batch, self.cells)
-        memory.owned = True
-        return memory
+        self.group_cells -= 1  # below those of variables: every loop carries it, even the one that declares it
+        return Memory(
+            name, type, None if self.space.traced else self.space.xp.zeros(shape, type.dtype), self.axes.batch,
+            self.group_cells, made=lambda: self.space.xp.zeros(shape, type.dtype),
+        )  # fmt: skip

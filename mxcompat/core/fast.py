@@ -2,8 +2,8 @@
 
 from mxcompat._ops.fast.attention import scaled_dot_product_attention
 from mxcompat._ops.fast.delta import gated_delta_update
-from mxcompat._ops.fast.kernels import cuda_kernel, precompiled_cuda_kernel
-from mxcompat._ops.fast.metal import metal_kernel
+from mxcompat._ops.fast.kernels import precompiled_cuda_kernel
+from mxcompat._ops.fast.metal import cuda_kernel, metal_kernel
 from mxcompat._ops.fast.norms import cross_entropy, layer_norm, rms_norm
 from mxcompat._ops.fast.rope import rope
 

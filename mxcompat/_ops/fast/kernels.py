@@ -1,33 +1,16 @@
-"""Custom kernels of `mx.fast` in CUDA. They cannot run on XLA; a call raises an error that says so."""
+"""Compiled CUDA kernels of `mx.fast`. They cannot run on XLA; a call raises an error that says so."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ..arguments import flag, integer, is_sequence, require_text
-
-__all__ = ["cuda_kernel", "precompiled_cuda_kernel"]
+__all__ = ["precompiled_cuda_kernel"]
 
 _INSTEAD = (
-    "Under mxcompat, write the kernel with mx operations, which XLA fuses into one, or in JAX or Pallas, and call it "
-    "through mxcompat.ext.jax_function."
+    "Under mxcompat, give the kernel's source to mx.fast.cuda_kernel, or write it with mx operations, or in JAX or "
+    "Pallas, and call it through mxcompat.ext.jax_function."
 )
-
-
-def cuda_kernel(
-    name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "",
-    ensure_row_contiguous: bool = True, shared_memory: int = 0,
-) -> NoReturn:  # fmt: skip
-    """Define a CUDA kernel, which is not supported here.
-
-    Raises:
-        RuntimeError: always, as in real MLX without its CUDA back-end.
-        TypeError: for arguments of other types.
-    """
-    _check("cuda_kernel", name, input_names, output_names, source, header, ensure_row_contiguous)
-    integer(shared_memory)
-    raise RuntimeError(f"[cuda_kernel] No CUDA back-end. {_INSTEAD}")
 
 
 def precompiled_cuda_kernel(
@@ -41,14 +24,3 @@ def precompiled_cuda_kernel(
         RuntimeError: always, as in real MLX without its CUDA back-end.
     """
     raise RuntimeError(f"[cuda_kernel] No CUDA back-end. {_INSTEAD}")
-
-
-def _check(
-    function: str, name: Any, input_names: Any, output_names: Any, source: Any, header: Any, ensure_row_contiguous: Any
-) -> None:
-    for argument, value in (("name", name), ("source", source), ("header", header)):
-        require_text(value, function, argument)
-    for argument, names in (("input_names", input_names), ("output_names", output_names)):
-        for one in names if is_sequence(names) else (None,):
-            require_text(one, function, f"each of {argument}")
-    flag(ensure_row_contiguous, function, "ensure_row_contiguous")

@@ -20,10 +20,11 @@ from mxcompat._jax import jnp
 from mxcompat._metal import Signature, parse_kernel
 from mxcompat._metal.signature import full_text
 
+from ..arguments import integer
 from ..define import op
 from .metal_contract import Definition, Launch, define, launch
 
-__all__ = ["METAL_KERNEL", "check_bounds", "metal_kernel", "run_kernel"]
+__all__ = ["METAL_KERNEL", "check_bounds", "cuda_kernel", "metal_kernel", "run_kernel"]
 
 _PARAMS = ("source", "header", "signature", "grid", "threadgroup", "init_value")
 _BY_LABEL = {d._label: d for d in DTYPES}
@@ -41,7 +42,9 @@ def _lowered(
     return tuple(_parsed(source, header, signature).run(jnp, inputs, grid, threadgroup, init_value))
 
 
-def _avals(*_: Aval, signature: Signature, **__: Any) -> tuple[Aval, ...]:
+def _avals(*inputs: Aval, signature: Signature, **_: Any) -> tuple[Aval, ...]:
+    if [(a.shape, a.dtype._label) for a in inputs] != [(i.shape, i.dtype) for i in signature.inputs]:
+        raise ValueError(f"[metal_kernel] {signature.name} was made for {signature.inputs}, but is given {inputs}.")
     return tuple([aval(o.shape, _BY_LABEL[o.dtype]) for o in signature.outputs])
 
 
@@ -136,7 +139,49 @@ def metal_kernel(
     definition = define(
         name, input_names, output_names, source, header, ensure_row_contiguous, atomic_outputs, compile_options
     )  # fmt: skip
+    return _callable(definition)
 
+
+def cuda_kernel(
+    name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "",
+    ensure_row_contiguous: bool = True, shared_memory: int = 0,
+) -> Callable[..., list[array]]:  # fmt: skip
+    """A kernel in CUDA, which is translated as one in Metal is: it needs no CUDA.
+
+    Real MLX without CUDA raises RuntimeError here.
+
+    Args:
+        name: the kernel's name.
+        input_names: names of the parameters that are inputs.
+        output_names: names of the parameters that are outputs.
+        source: the body of the function; its signature is generated.
+        header: what stands in front of it: functions, macros, structs.
+        ensure_row_contiguous: accepted; all arrays are row-contiguous here.
+        shared_memory: bytes of dynamic shared memory.
+
+    Returns:
+        A function like that of `metal_kernel`. `grid` is in threads; all blocks are whole.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: as `metal_kernel` does.
+
+    Example:
+        >>> double = mx.fast.cuda_kernel(
+        ...     name="double", input_names=["x"], output_names=["y"],
+        ...     source="int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < 3) y[i] = 2 * x[i];",
+        ... )
+        >>> x = mx.arange(3.0)
+        >>> double(inputs=[x], output_shapes=[x.shape], output_dtypes=[x.dtype], grid=(3, 1, 1), threadgroup=(32, 1, 1))
+        [array([0, 2, 4], dtype=float32)]
+    """
+    definition = define(
+        name, input_names, output_names, source, header, ensure_row_contiguous, function="cuda_kernel",
+        shared_memory=integer(shared_memory),
+    )  # fmt: skip
+    return _callable(definition)
+
+
+def _callable(definition: Definition) -> Callable[..., list[array]]:
     def kernel(**arguments: Any) -> list[array]:
         """Run the kernel; see `metal_kernel`."""
         call, nodes = launch(definition, **arguments)

@@ -36,6 +36,8 @@ class Definition(NamedTuple):
     ensure_row_contiguous: bool
     atomic_outputs: bool
     math_mode: str
+    language: str = "metal"
+    shared_memory: int = 0
 
 
 class Launch(NamedTuple):
@@ -58,7 +60,7 @@ class Launch(NamedTuple):
 
 def define(
     name: Any, input_names: Any, output_names: Any, source: Any, header: Any = "", ensure_row_contiguous: Any = True,
-    atomic_outputs: Any = False, compile_options: Any = None,
+    atomic_outputs: Any = False, compile_options: Any = None, *, function: str = "metal_kernel", shared_memory: int = 0,
 ) -> Definition:  # fmt: skip
     """Check the definition of a kernel.
 
@@ -67,7 +69,6 @@ def define(
         ValueError: if there is no output, or for options that MLX does not have.
         RuntimeError: for options that are not strings.
     """
-    function = "metal_kernel"
     for argument, value in (("name", name), ("source", source), ("header", header)):
         require_text(value, function, argument)
     for argument, names in (("input_names", input_names), ("output_names", output_names)):
@@ -77,10 +78,11 @@ def define(
     flag(atomic_outputs, function, "atomic_outputs")
     math_mode = _math_mode(compile_options)
     if not output_names:
-        raise ValueError("[metal_kernel] Must specify at least one output.")
+        raise ValueError(f"[{function}] Must specify at least one output.")
     return Definition(
-        name, tuple(input_names), tuple(output_names), source, header, ensure_row_contiguous, atomic_outputs, math_mode
-    )
+        name, tuple(input_names), tuple(output_names), source, header, ensure_row_contiguous, atomic_outputs, math_mode,
+        function.removesuffix("_kernel"), shared_memory,
+    )  # fmt: skip
 
 
 def _math_mode(options: Any) -> str:
@@ -148,7 +150,10 @@ def launch(
             raise ValueError(f"[metal_kernel] Expected `{what}` to have size {len(names)} but got size {len(given)}.\n")
     outputs = [_output_aval(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
     signature = signature_of(definition, [node.aval for node in nodes], outputs, values)
-    return Launch(signature, *_clipped(*sizes), init_value, verbose), nodes
+    cut, group = _clipped(*sizes)
+    if definition.language == "cuda":  # all blocks are whole there
+        cut = tuple([-(-n // t) * t for n, t in zip(cut, group, strict=True)])
+    return Launch(signature, cut, group, init_value, verbose), nodes
 
 
 def signature_of(
@@ -165,7 +170,10 @@ def signature_of(
         Output(name, _type_of(name, given.dtype), given.shape, definition.atomic_outputs)
         for name, given in zip(definition.output_names, outputs, strict=True)
     ]
-    return Signature(definition.name, tuple(made), tuple(results), template, attributes_in(source))
+    return Signature(
+        definition.name, tuple(made), tuple(results), template, attributes_in(source), definition.language,
+        definition.shared_memory,
+    )  # fmt: skip
 
 
 def _row_contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -194,6 +202,11 @@ def _clipped(grid: tuple[int, int, int], group: tuple[int, int, int]) -> tuple[A
         raise ValueError(
             f"[metal_kernel] Thread group size ({threads}) is greater than the maximum allowed threads per threadgroup "
             f"({_MOST_THREADS})."
+        )
+    if grid[0] * grid[1] * grid[2] > _HIGH:
+        raise ValueError(
+            f"[metal_kernel] The grid must have at most {_HIGH} threads, got {grid[0] * grid[1] * grid[2]} of {grid}. "
+            "Start the kernel several times, or let each thread compute more."
         )
     return grid, tuple(min(pair) for pair in zip(grid, group, strict=True))
 

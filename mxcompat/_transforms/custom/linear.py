@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from mxcompat._jax import ad, batching, jax, jnp, mlir
+from mxcompat._metal.derivatives import shapes_alone
 
 __all__ = ["linear_with_transpose"]
 
@@ -36,7 +37,8 @@ def _run(*operands: Any, forward: Callable, transpose: Callable, split: int) -> 
 
 def _abstract(*avals: Any, forward: Callable, transpose: Callable, split: int) -> list[Any]:
     structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
-    out = jax.eval_shape(lambda *xs: _run(*xs, forward=forward, transpose=transpose, split=split), *structs)
+    with shapes_alone():  # a function with a rule for reverse mode need have no derivative of its own
+        out = jax.eval_shape(lambda *xs: _run(*xs, forward=forward, transpose=transpose, split=split), *structs)
     return [jax.core.ShapedArray(o.shape, o.dtype) for o in out]
 
 

@@ -2,12 +2,28 @@
 
 from .case import Case, case
 from .control import CONTROL
+from .cooperation import COOPERATION
 from .functions import FUNCTIONS
+from .idioms import IDIOMS
 from .memory import MEMORY
 from .numbers import NUMBERS
+from .oddities import ODDITIES
+from .programs import PROGRAMS
+from .searches import SEARCHES
 from .threads import THREADS
 
 __all__ = ["CASES", "Case", "case"]
 
-CASES = {**NUMBERS, **FUNCTIONS, **CONTROL, **MEMORY, **THREADS}
+CASES = {
+    **NUMBERS,
+    **FUNCTIONS,
+    **CONTROL,
+    **MEMORY,
+    **THREADS,
+    **PROGRAMS,
+    **SEARCHES,
+    **IDIOMS,
+    **COOPERATION,
+    **ODDITIES,
+}
 """Every case by its name."""

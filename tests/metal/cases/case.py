@@ -7,29 +7,30 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-__all__ = ["BF16", "DATA", "Case", "case"]
+__all__ = ["BF16", "DATA", "RNG", "Case", "F", "H", "S", "U", "case", "flat", "normal", "program"]
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
-_RNG = np.random.default_rng(0)
+RNG = np.random.default_rng(0)
 SIZE = 70
+F, U, H, S = "float32", "uint32", "float16", "int32"
 
 DATA = {
-    "f": _RNG.integers(-40, 40, SIZE).astype(np.float32) / 4,
-    "g": _RNG.normal(size=SIZE).astype(np.float32),
-    "p": _RNG.uniform(0.05, 0.95, SIZE).astype(np.float32),
-    "h": _RNG.normal(size=SIZE).astype(np.float16),
-    "b": _RNG.normal(size=SIZE).astype(BF16),
-    "i": _RNG.integers(-(2**31), 2**31, SIZE).astype(np.int32),
-    "u": _RNG.integers(0, 2**32, SIZE).astype(np.uint32),
-    "s": _RNG.integers(-(2**15), 2**15, SIZE).astype(np.int16),
-    "t": _RNG.integers(0, 2**16, SIZE).astype(np.uint16),
-    "c": _RNG.integers(-128, 128, SIZE).astype(np.int8),
-    "d": _RNG.integers(0, 256, SIZE).astype(np.uint8),
-    "l": _RNG.integers(-(2**63), 2**63 - 1, SIZE).astype(np.int64),
-    "m": _RNG.integers(0, 2**63, SIZE).astype(np.uint64) * np.uint64(2) + np.uint64(1),
-    "k": _RNG.integers(0, 10, SIZE).astype(np.int32),
-    "o": _RNG.integers(0, 2, SIZE).astype(bool),
-    "z": (_RNG.normal(size=SIZE) + 1j * _RNG.normal(size=SIZE)).astype(np.complex64),
+    "f": RNG.integers(-40, 40, SIZE).astype(np.float32) / 4,
+    "g": RNG.normal(size=SIZE).astype(np.float32),
+    "p": RNG.uniform(0.05, 0.95, SIZE).astype(np.float32),
+    "h": RNG.normal(size=SIZE).astype(np.float16),
+    "b": RNG.normal(size=SIZE).astype(BF16),
+    "i": RNG.integers(-(2**31), 2**31, SIZE).astype(np.int32),
+    "u": RNG.integers(0, 2**32, SIZE).astype(np.uint32),
+    "s": RNG.integers(-(2**15), 2**15, SIZE).astype(np.int16),
+    "t": RNG.integers(0, 2**16, SIZE).astype(np.uint16),
+    "c": RNG.integers(-128, 128, SIZE).astype(np.int8),
+    "d": RNG.integers(0, 256, SIZE).astype(np.uint8),
+    "l": RNG.integers(-(2**63), 2**63 - 1, SIZE).astype(np.int64),
+    "m": RNG.integers(0, 2**63, SIZE).astype(np.uint64) * np.uint64(2) + np.uint64(1),
+    "k": RNG.integers(0, 10, SIZE).astype(np.int32),
+    "o": RNG.integers(0, 2, SIZE).astype(bool),
+    "z": (RNG.normal(size=SIZE) + 1j * RNG.normal(size=SIZE)).astype(np.complex64),
 }
 """Inputs by one letter: floats that are few bits long, any, those between 0 and 1, and each other dtype."""
 
@@ -87,3 +88,19 @@ def case(
         body, tuple(given.values()), tuple(zip(shapes, kinds, strict=True)), grid, group, header, tuple(template),
         names or tuple(given), init, tuple(options.items()), tol,
     )  # fmt: skip
+
+
+def normal(*shape, dtype=np.float32):
+    """Samples of the normal distribution."""
+    return RNG.normal(size=shape).astype(dtype)
+
+
+def program(source, inputs, outputs, grid, group, **options) -> Case:
+    """A case of inputs by name, and outputs as pairs of shape and dtype, named y, y1, …"""
+    return Case(source, tuple(inputs.values()), outputs, grid, group, names=tuple(inputs), **options)
+
+
+def flat(source, inputs, outputs, size=64, group=32, **options) -> Case:
+    """A program over one axis, whose outputs all have its size, unless they are given as pairs."""
+    shapes = tuple(o if isinstance(o, tuple) else ((size,), o) for o in outputs)
+    return program(source, inputs, shapes, (size, 1, 1), (group, 1, 1), **options)

@@ -15,7 +15,8 @@ template <> struct Limits<bool> { static constexpr bool max = true, min = false,
   };
 MXO_LIMITS(float, FLT_MAX) MXO_LIMITS(half, 65504.0f) MXO_LIMITS(bfloat, 3.38953138925153547590e+38f)
 
-template <class T, class U> T ceildiv(T n, U d) { return (n + d - 1) / d; }
+#define METAL_FUNC inline __attribute__((always_inline))
+template <class T, class U> constexpr T ceildiv(T n, U d) { return (n + d - 1) / d; }
 
 template <class I = int64_t> I elem_to_loc(I elem, const int* shape, const int64_t* strides, int ndim) {
   I loc = 0;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -19,7 +20,7 @@ using ushort = unsigned short;
 using uint = unsigned int;
 using ulong = unsigned long;
 using std::int16_t, std::int32_t, std::int64_t, std::int8_t, std::uint16_t, std::uint32_t, std::uint64_t, std::uint8_t;
-using std::ptrdiff_t, std::size_t;
+using std::ptrdiff_t, std::size_t, std::is_same, std::is_same_v, std::numeric_limits;
 
 struct bfloat {
   uint16_t bits_;

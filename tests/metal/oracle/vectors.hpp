@@ -168,6 +168,11 @@ template <class T, int C, int R> matrix<T, R, C> transpose(const matrix<T, C, R>
   for (int c = 0; c < C; c++) for (int r = 0; r < R; r++) t[r][c] = m[c][r];
   return t;
 }
+template <class T> T determinant(const matrix<T, 2, 2>& m) { return m[0][0] * m[1][1] - m[1][0] * m[0][1]; }
+template <class T> T determinant(const matrix<T, 3, 3>& m) {
+  return m[0][0] * (m[1][1] * m[2][2] - m[2][1] * m[1][2]) - m[1][0] * (m[0][1] * m[2][2] - m[2][1] * m[0][2]) +
+         m[2][0] * (m[0][1] * m[1][2] - m[1][1] * m[0][2]);
+}
 using float2x2 = matrix<float, 2, 2>; using float3x3 = matrix<float, 3, 3>; using float4x4 = matrix<float, 4, 4>;
 using half2x2 = matrix<half, 2, 2>; using half3x3 = matrix<half, 3, 3>; using half4x4 = matrix<half, 4, 4>;
 

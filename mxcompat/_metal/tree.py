@@ -1,0 +1,77 @@
+"""Questions about statements and expressions: what they name, change, and whether they leave a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .masks import children
+from .syntax import Assign, Break, Continue, DoWhile, For, Function, Index, Name, Postfix, Return, Switch, Unary, While
+
+__all__ = ["assigned_in", "breaks", "exits", "has", "indexed_in", "is_named", "names_in", "weight"]
+
+
+def is_named(expression: Any, name: str) -> bool:
+    return isinstance(expression, Name) and expression.id == name
+
+
+def weight(node: Any) -> int:
+    return 1 + sum(weight(c) for c in children(node))
+
+
+def names_in(node: Any) -> set[str]:
+    found = {node.id} if isinstance(node, Name) else set()
+    for child in children(node):
+        found |= names_in(child)
+    return found
+
+
+def _root(node: Any) -> str | None:
+    while not isinstance(node, Name):
+        inner = getattr(node, "target", None) or getattr(node, "operand", None)
+        if inner is None:
+            return None
+        node = inner
+    return node.id
+
+
+def assigned_in(node: Any) -> set[str]:
+    """The names of variables that something assigns to, or takes the address of."""
+    found: set[str] = set()
+    if isinstance(node, Assign):
+        found.add(_root(node.target) or "")
+    elif isinstance(node, (Unary, Postfix)) and node.op in ("++", "--", "&"):
+        found.add(_root(node.operand) or "")
+    for child in children(node):
+        found |= assigned_in(child)
+    return found
+
+
+def indexed_in(node: Any) -> set[str]:
+    """The names of what is indexed."""
+    found = {_root(node.target) or ""} if isinstance(node, Index) else set()
+    for child in children(node):
+        found |= indexed_in(child)
+    return found
+
+
+def has(node: Any, kind: type) -> bool:
+    """True if there is a statement of a kind, functions within not counted."""
+    if isinstance(node, kind):
+        return True
+    if isinstance(node, Function):
+        return False
+    return any(has(c, kind) for c in children(node))
+
+
+def breaks(node: Any) -> bool:
+    """True if there is a break that belongs to the loop around."""
+    if isinstance(node, Break):
+        return True
+    if isinstance(node, (Function, For, While, DoWhile, Switch)):
+        return False
+    return any(breaks(c) for c in children(node))
+
+
+def exits(node: Any) -> bool:
+    """True if threads may leave a step before its end."""
+    return breaks(node) or has(node, Return) or has(node, Continue)
