@@ -31,8 +31,6 @@ def test_elementwise(name):
     together(name, [x] if operands == 1 else [x[:, None], x])
 
 
-
-
 def at(x, places, values):
     x = x + 0
     x[places] = values
