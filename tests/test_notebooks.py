@@ -34,7 +34,7 @@ def code(notebook):
 
 
 def test_there_are_notebooks():
-    assert {path.stem for path in notebooks.NOTEBOOKS} == {"flow", "lora", "porting", "tour", "transforms"}
+    assert {path.stem for path in notebooks.NOTEBOOKS} == {"flow", "lora", "metal", "porting", "tour", "transforms"}
 
 
 @pytest.mark.parametrize("path", notebooks.NOTEBOOKS, ids=lambda path: path.stem)
