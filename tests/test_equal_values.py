@@ -68,6 +68,9 @@ def test_what_is_compared_within_a_function() -> None:
     for function, rounded in (
         (lambda x, w, b: neighbours(x * w + b), 1),
         (lambda x, w, b: neighbours(jax.numpy.clip(x, -9, 9)) + (x * w + b)[1:], 0),
+        (lambda x, w, b: jax.numpy.floor(x * w + b), 1),
+        (lambda x, w, b: (x * w + b).astype(jax.numpy.int32), 1),
+        (lambda x, w, b: (x * w + b).astype(jax.numpy.float16), 0),
     ):
         module = jax.jit(function).lower(*shapes).compiler_ir("stablehlo")
         round_products(module)

@@ -5,7 +5,8 @@ The walk goes over the header and the body for each region of the grid: the whol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,6 +96,7 @@ class Kernel:
     def run(
         self, xp: Any, inputs: Sequence[Any], grid: tuple[int, int, int], threadgroup: tuple[int, int, int],
         init_value: float | None = None, *, most_steps: int | None = None, checked: bool = False,
+        quotient: Callable[[Any, Any], Any] = operator.truediv,
     ) -> list[Any]:  # fmt: skip
         """Run the kernel.
 
@@ -106,6 +108,7 @@ class Kernel:
             init_value: what the outputs are at first; 0 by default.
             most_steps: how often NumPy goes round loops before it gives up; None for as often as they say.
             checked: True if NumPy is to look for indices out of bounds.
+            quotient: divides floats in traced code, where XLA multiplies by the reciprocal of a constant, for example.
 
         Returns:
             The outputs.
@@ -115,7 +118,7 @@ class Kernel:
             TooLong: after `most_steps` steps of loops.
             IndexError: if it is checked and a thread reads or writes out of bounds.
         """
-        space: Space = NumpySpace() if xp is np else JaxSpace()
+        space: Space = NumpySpace() if xp is np else JaxSpace(quotient)
         group: Any = tuple([max(1, min(t, n)) for t, n in zip(threadgroup, grid, strict=True)])
         start = Launch(space, grid, group, most_steps, checked)
         flat = [self._flat(space, x, i) for x, i in zip(inputs, self.signature.inputs, strict=True)]

@@ -121,7 +121,7 @@ class Numbers(Logic):
             x, y = self.array(a), self.array(b)
             if op == "%":
                 return self.make(a.type, self.space.remainder(x, y))
-            return self.make(a.type, x / y if op == "/" else _RING[op](x, y))
+            return self.make(a.type, self.space.quotient(x, y) if op == "/" else _RING[op](x, y))
         if a.type is BOOL:
             a, b = self.convert(a, INT), self.convert(b, INT)
         return self._ring(op, a, b)

@@ -5,6 +5,7 @@ Both have the few operations that the namespaces differ in: C's conversions and 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,6 +40,9 @@ class Space:
     def cast(self, x: Any, dtype: np.dtype) -> Any:
         """C's conversion of an array."""
         raise NotImplementedError
+
+    quotient: Callable[[Any, Any], Any] = staticmethod(operator.truediv)
+    """Divides floats."""
 
     def divide(self, a: Any, b: Any) -> Any:
         """The quotient of integers, toward zero."""
@@ -193,6 +197,14 @@ class JaxSpace(Space):
     """JAX, which is traced."""
 
     traced = True
+
+    def __init__(self, quotient: Callable[[Any, Any], Any] = operator.truediv) -> None:
+        self._quotient = quotient
+
+    def quotient(self, x: Any, y: Any) -> Any:  # type: ignore[override]
+        """Return the quotient of floats. That of constants is a constant."""
+        constant = isinstance(x, (np.generic, np.ndarray)) and isinstance(y, (np.generic, np.ndarray))
+        return x / y if constant else self._quotient(x, y)
 
     @property
     def xp(self) -> Any:  # type: ignore[override]

@@ -1,6 +1,9 @@
 """Kernels under all transforms: derivatives against finite differences, vmap against loops, rules of the user's own,
 `compile`, and exported files."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -206,3 +209,20 @@ def test_a_damaged_signature_is_refused(tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(RuntimeError, match="import_function"):
         mx.import_function(str(path))
+
+
+def test_a_place_has_one_value_in_all_loops():
+    """Sample an image at whole numbers. With another rounding, the weight of a pixel is that of its neighbour."""
+    page = json.loads((Path(__file__).parents[2] / "docs" / "notebooks" / "metal.ipynb").read_text())
+    (cell,) = [text for c in page["cells"] if "def moved(" in (text := "".join(c["source"]))]
+    names = {"mx": mx}
+    exec(cell, names)
+    image = mx.array(np.random.default_rng(3).uniform(0, 1, (48, 48)).astype(np.float32))
+
+    def loss(pose):
+        return mx.square(names["moved"](image, pose)).sum()
+
+    expected = float(np.square(np.array(image, np.float64)).sum())
+    with host_disabled():
+        (value,), _ = mx.vjp(loss, [mx.zeros(3)], [mx.array(1.0)])
+    assert value.item() == pytest.approx(expected, rel=1e-4)

@@ -5,10 +5,11 @@ LLVM turns a product and a sum into a fused multiply-add, and no option of XLA p
 NaN in them, which changes nothing but stops LLVM.
 
 A product that is added to any other value stays as it is. There only the last digits differ, and long chains of such
-steps would take up to twice as long. There are two exceptions. First, sums that are compared with computed values: XLA
-recomputes such a sum in each loop that reads it, perhaps with other rounding. An element may then differ from itself,
-and of two neighbours under `maximum` none or both get a gradient. Second, float16 products: their precision is too low,
-and some processors fuse them in hardware (AVX512-FP16).
+steps would take up to twice as long. There are two exceptions. First, sums that are compared with computed values, or
+rounded to whole numbers: XLA recomputes such a sum in each loop that reads it, perhaps with other rounding. An element
+may then differ from itself, and of two neighbours under `maximum` none or both get a gradient. A sum just below 9 in
+one loop is 9 in another, so a pixel is read at 8 with the weight of 9. Second, float16 products: their precision is too
+low, and some processors fuse them in hardware (AVX512-FP16).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _APART = frozenset(
 )  # fmt: skip
 """Operations that XLA computes separately, once."""
 _COMPARES = ("stablehlo.compare", "stablehlo.maximum", "stablehlo.minimum")
+_ROUNDS = tuple(f"stablehlo.{name}" for name in ("ceil", "floor", "round_nearest_afz", "round_nearest_even"))
 
 
 def round_products(module: Any) -> None:
@@ -65,18 +67,24 @@ def _is_added(value: Any, to_all: bool, compared: set[Any]) -> bool:
 
 
 def _compared(module: Any) -> set[Any]:
-    """Return the values that are compared with each other, and the values in the same loop that they are computed
-    from."""
+    """Return the values that are compared with each other or rounded to whole numbers, and the values in the same loop
+    that they are computed from."""
     functions, calls = bodies(module), named(module, "func.call")
     found: set[Any] = set()
     compares = [op for op in named(module, *_COMPARES) if not any(map(is_constant, op.operands))]
-    stack = [operand for op in compares for operand in op.operands]
+    rounds = [*named(module, *_ROUNDS), *[op for op in named(module, "stablehlo.convert") if _is_truncation(op)]]
+    stack = [operand for op in (*compares, *rounds) for operand in op.operands]
     while stack:
         value = stack.pop()
         if value not in found:
             found.add(value)
             stack += _read_for(value, functions, calls)
     return found
+
+
+def _is_truncation(convert: Any) -> bool:
+    kind = ir.RankedTensorType(convert.results[0].type).element_type
+    return float_type(convert.operands[0]) is not None and isinstance(kind, ir.IntegerType)
 
 
 def _read_for(value: Any, functions: dict[str, Any], calls: list[Any]) -> Sequence[Any]:

@@ -22,6 +22,7 @@ from mxcompat._metal.signature import full_text
 
 from ..arguments import integer
 from ..define import op
+from ..elementwise.quotient import quotient
 from .metal_contract import Definition, Launch, define, launch
 
 __all__ = ["METAL_KERNEL", "check_bounds", "cuda_kernel", "metal_kernel", "run_kernel"]
@@ -39,7 +40,7 @@ def _parsed(source: str, header: str, signature: Signature) -> Any:
 def _lowered(
     *inputs: Any, source: str, header: str, signature: Signature, grid: Any, threadgroup: Any, init_value: Any
 ) -> tuple[Any, ...]:
-    return tuple(_parsed(source, header, signature).run(jnp, inputs, grid, threadgroup, init_value))
+    return tuple(_parsed(source, header, signature).run(jnp, inputs, grid, threadgroup, init_value, quotient=quotient))
 
 
 def _avals(*inputs: Aval, signature: Signature, **_: Any) -> tuple[Aval, ...]:
