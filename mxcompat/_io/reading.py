@@ -12,7 +12,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -82,6 +81,8 @@ class PathSource(Source):
             raise RuntimeError(f"{self.name} was changed after it had been opened.")
         if len(view) < policy.READ_IN_TWO_BYTES or not hasattr(os, "preadv"):
             return self._fill(view, offset)
+        from concurrent.futures import ThreadPoolExecutor  # here, since few programs need it
+
         half = len(view) // 2
         with ThreadPoolExecutor(1) as other:
             rest = other.submit(self._fill, view[half:], offset + half)

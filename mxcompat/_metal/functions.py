@@ -123,7 +123,7 @@ for _name, _rule, *_others in (
     ("step", lambda xp, edge, x: xp.where(x < edge, x.dtype.type(0), x.dtype.type(1))),
     ("hypot", lambda xp, x, y: xp.hypot(x, y), "hypotf"), ("nextafter", lambda xp, x, y: xp.nextafter(x, y)),
     ("fdim", lambda xp, x, y: xp.where(x > y, x - y, x.dtype.type(0)), "fdimf"),
-    ("divide", lambda xp, x, y: x / y, "__fdividef"), ("recip", lambda xp, x: _one / x, "__frcp_rn"),
+    ("recip", lambda xp, x: _one / x, "__frcp_rn"),
     ("fma", lambda xp, x, y, z: x * y + z, "fmaf", "__fmaf_rn"), ("mix", lambda xp, x, y, a: x + (y - x) * a, "lerp"),
     ("smoothstep", _smooth),
 ):  # fmt: skip
@@ -194,6 +194,12 @@ def _absolute_difference(n: Any, kind: ScalarType, xp: Any, x: Scalar, y: Scalar
     return n.same_type("-", larger, smaller)
 
 
+def _divide(n: Any, kind: ScalarType, xp: Any, x: Scalar, y: Scalar) -> Scalar:
+    kind = kind if kind.kind == "f" else FLOAT
+    return n.same_type("/", n.convert(x, kind), n.convert(y, kind))
+
+
+_numbers("divide", _divide, "__fdividef")
 _numbers("min", extreme("<"))
 _numbers("max", extreme(">"))
 _numbers("abs", _absolute)
