@@ -22,7 +22,7 @@ __all__ = ["LocalArrays"]
 class LocalArrays:
     """Local arrays."""
 
-    # What the part on top of it provides
+    # Provided by the layer above
     axes: Axes
     index_type: ScalarType
     mask: Scalar

@@ -1,4 +1,4 @@
-"""Relaxed atomics: reads, writes, and combinations of what is in memory with a value of each thread.
+"""Relaxed atomics: reads, writes, and updates of memory by a value of each thread.
 
 The threads come in the order of their groups and their numbers. The old value that an atomic returns is computed only
 where it is used.
@@ -75,7 +75,7 @@ def _last(walk: Any, place: MemoryPlace, index: Scalar, value: Scalar) -> None:
 
 
 def _old(walk: Any, place: MemoryPlace, value: Scalar, op: str) -> Scalar:
-    """What each thread finds in memory: what was there, with the values of the threads before it."""
+    """Return the old value that each thread reads: the memory's, combined with the values of the threads before it."""
     n, xp, extents = walk.n, walk.space.xp, walk.axes.extents
     kind = place.type
     assert isinstance(kind, ScalarType)
@@ -112,7 +112,7 @@ def _flat_index(walk: Any, place: MemoryPlace) -> Any:
 
 
 def _exclusive(xp: Any, flat: Any, new: Any, active: Any, base: Any, op: str) -> Any:
-    """The scan over what is before each place in its run, by doubling."""
+    """Return the exclusive scan within each run of equal places, by doubling."""
     join = {
         "add": lambda a, b: a + b, "min": xp.fmin, "max": xp.fmax, "and": lambda a, b: a & b,
         "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,

@@ -1,7 +1,7 @@
-"""The axes that threads are laid out along, and where a thread is, in terms of these.
+"""The axes along which threads are laid out, and the coordinates of a thread in terms of these axes.
 
-Where threads of a group have to do with each other, the axes of groups come first and those of the threads of a group
-behind; where not, the grid itself gives the axes. An axis is split where the index arithmetic divides by something
+If threads of a group communicate, the axes of groups come first, then those of the threads in a group. Otherwise the
+axes are those of the grid. An axis is split where the index arithmetic divides by something
 that fits into it: then quotient and remainder follow an axis each.
 """
 
@@ -70,7 +70,7 @@ def cut_region(region: Region, most: int, together: bool) -> tuple[Region, int, 
 
 
 class Axis(NamedTuple):
-    """One axis: the coordinate that it belongs to, its extent, and what a step along it adds to the coordinate."""
+    """One axis: the coordinate that it belongs to, its extent, and the change of the coordinate for a step along it."""
 
     role: str
     extent: int
@@ -112,7 +112,7 @@ class Axes:
         self.may_split = True
 
     def coefs(self, role: str) -> tuple[tuple[int, int], ...]:
-        """What a coordinate is, as pairs of axis and coefficient."""
+        """Return a coordinate as pairs of an axis and its coefficient."""
         return tuple([(k, a.stride) for k, a in enumerate(self.axes) if a.role == role])
 
     def want_split(self, axis: int, coef: int, divisor: int) -> None:

@@ -35,7 +35,7 @@ def _bit_count(n: Any, xp: Any, x: Scalar) -> Scalar:
 
 
 def _counted(xp: Any, x: Any, bits: int) -> Any:
-    """How many bits are set, by adding pairs, fours and so on."""
+    """Return the number of set bits. Pairs are added first, then fours and so on."""
     number = x.dtype.type
     pattern = [0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F]
     one, two, four = (number(p & ((1 << bits) - 1)) for p in pattern)
@@ -46,7 +46,7 @@ def _counted(xp: Any, x: Any, bits: int) -> Any:
 
 
 def _leading(n: Any, xp: Any, x: Scalar) -> Scalar:
-    """How many zeros are in front of the first one."""
+    """Return the number of leading zeros."""
     kind = x.type
     whole = _unsigned(kind)
     value = n.convert(x, whole)
@@ -63,7 +63,7 @@ def _leading(n: Any, xp: Any, x: Scalar) -> Scalar:
 
 
 def _trailing(n: Any, xp: Any, x: Scalar) -> Scalar:
-    """How many zeros are behind the last one."""
+    """Return the number of trailing zeros."""
     kind = x.type
     value = n.convert(x, _unsigned(kind))
     one = static(value.type, 1)
@@ -90,7 +90,7 @@ def _rotated(n: Any, xp: Any, x: Scalar, by: Scalar) -> Scalar:
 
 
 def _mask(n: Any, kind: ScalarType, count: Scalar) -> Scalar:
-    """So many ones."""
+    """Return a number with this number of trailing ones."""
     one = n.convert(n.shift("<<", static(kind, 1), count), kind)
     ones = n.same_type("-", one, static(kind, 1))
     full = n.compare("==", n.convert(count, UINT), static(UINT, kind.bits))

@@ -13,15 +13,15 @@ __all__ = ["Memory", "Shifted", "as_index"]
 
 
 class Memory:
-    """A buffer, or an array in the memory of each group. It is a cell, too: a loop carries what it writes.
+    """A buffer, or an array in the memory of each group. It is also a cell: a loop that writes into it carries it.
 
     Args:
         name: its name in the kernel.
         element: the type of its elements.
-        data: the elements: the last axis; the axes of groups are in front of it where each group has its own.
-        batch: how many these are.
+        data: an array whose last axis has the elements. The axes of groups come first if each group has its own memory.
+        batch: the number of axes of groups.
         number: its number among the cells.
-        made: makes the data of memory that nobody has written: the first access may be within a trace of its own.
+        made: makes the initial data at the first access, which may be in another trace than the declaration.
     """
 
     __slots__ = ("batch", "const", "element", "held", "made", "name", "number", "owned", "shifted")
@@ -39,7 +39,7 @@ class Memory:
         return self.filled(self.held)
 
     def filled(self, held: Any) -> Any:
-        """The data that is held, or that of memory that nobody has written."""
+        """Return the data held, or the initial data if nothing was written."""
         return held if held is not None or self.made is None else self.made()
 
     @property
@@ -48,7 +48,7 @@ class Memory:
 
 
 class Shifted:
-    """Memory that is read as vectors which need not lie at a multiple of their size: indices count their numbers."""
+    """Memory that is read as vectors at any alignment. Indices count scalars, not vectors."""
 
     __slots__ = ("memory",)
 
@@ -57,7 +57,7 @@ class Shifted:
 
 
 def as_index(n: Numbers, a: Scalar) -> Scalar:
-    """A scalar as an index: an int where that is enough. What has wrapped around is out of bounds either way."""
+    """Convert a scalar to an index: an int if its bounds fit, else a long. Wrapped values are out of bounds in both."""
     if a.type.bits == 64:
         if a.low is None or a.high is None or a.low < INT.low or a.high > INT.high:
             return n.convert(a, LONG)

@@ -308,7 +308,7 @@ class CallWalk(StructWalk):
 
 
 def _likeness(given: Type, wanted: Type) -> float:
-    """How well a parameter's type fits an argument's."""
+    """Return the rank of a parameter's type as a match for an argument's, as overload resolution compares them."""
     if given is wanted:
         return 4
     if isinstance(given, ScalarType) and isinstance(wanted, ScalarType):

@@ -1,7 +1,7 @@
-"""What a traced loop carries: the variables and the memory that a step changes, in forms that a step keeps.
+"""The state that a traced loop carries: variables and memory that an iteration changes, in forms that it preserves.
 
-The forms are found by walking the step: first once for what it changes, then as the loop's body; where a step does not
-give the form that it was given, the form is widened and the step walked again.
+The forms are found by walking the body: first once to see which cells it changes, then as the body of the loop. If an
+iteration returns another form than it was given, the form is widened and the body is walked again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Carry"]
 
 
 class Widen(Exception):
-    """A step has changed something that was not carried, or the form of what was."""
+    """An iteration changed a cell that was not carried, or the form of a carried one."""
 
 
 class Leaf(NamedTuple):
@@ -123,7 +123,7 @@ class Carry:
         self._reset()
 
     def _walked(self, k: Any) -> dict[Any, tuple[Any, Any]]:
-        """Walk a step; what it has changed, before and after."""
+        """Walk an iteration. Return the cells that it changed, with their values before and after."""
         walk = self.walk
         before = (walk.mask, walk.depth, walk.scope, len(walk.frame.loops))
         walk.cells = self.mark
@@ -186,7 +186,7 @@ class Carry:
         ]))  # fmt: skip
 
     def _before(self, cell: Any, old: Any, new: Any) -> Any:
-        """What a cell held in front of the loop; zero for a variable that had no value."""
+        """Return the value of a cell before the loop; zero for a variable that had none."""
         return self.walk.zero(new.type) if old is None and isinstance(new, Value) else old
 
     def _reset(self) -> None:

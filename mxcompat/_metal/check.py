@@ -1,4 +1,4 @@
-"""What a kernel's text uses that is outside of the supported language, found before it runs."""
+"""Find unsupported constructs in a kernel's source before it runs."""
 
 from __future__ import annotations
 

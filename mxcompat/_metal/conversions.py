@@ -49,7 +49,7 @@ __all__ = ["ConversionWalk"]
 class ConversionWalk(ExpressionWalk):
     """The walk over conversions."""
 
-    # What the parts on top of it provide
+    # Provided by the layers above
     constructors: Callable[[StructType], list[Any]]
     converted_struct: Callable[[Struct, ScalarType], Value]
     made_struct: Callable[..., Value]

@@ -1,6 +1,6 @@
-"""CUDA's language in terms of Metal's: a table of names, and what is a function there, in front of a kernel's header.
+"""CUDA's language in terms of Metal's: macros for its names, and its functions. They are put before a kernel's header.
 
-The front end is the same. Group memory that is requested with the launch is an array whose size `DYNAMIC` holds.
+The front end is that of Metal. Dynamic shared memory is an array; `DYNAMIC` names its size in bytes.
 """
 
 from __future__ import annotations
@@ -112,4 +112,4 @@ template <typename G, typename T, typename Op> T reduce(G group, T v, Op op) {
 """
 
 CUDA_PRELUDE = "".join(f"#define {name} {meaning}\n" for name, meaning in _NAMES.items()) + _FUNCTIONS
-"""What stands in front of a CUDA kernel's header."""
+"""The text before a CUDA kernel's header."""

@@ -328,7 +328,7 @@ class DeclarationWalk(ConversionWalk):
 
     # Conversions
 
-    # What the other parts provide
+    # Provided by the other parts
 
     def instantiated(self, found: Any, type: TypeName) -> Type:
         raise NotImplementedError

@@ -21,7 +21,7 @@ _SHAPES_ALONE: ContextVar[bool] = ContextVar("shapes_alone", default=False)
 
 @contextmanager
 def shapes_alone() -> Iterator[None]:
-    """A derivative that is traced within is not computed: only its shapes are of interest. So no error is raised."""
+    """Within this context, derivatives are traced for their shapes alone, so missing derivatives raise no error."""
     token = _SHAPES_ALONE.set(True)
     try:
         yield
@@ -40,7 +40,7 @@ def without_derivative(x: Any, message: str) -> Any:
 
 
 def _made(name: str) -> Any:
-    from jax.extend.core import Primitive  # here, since what it imports takes long to import
+    from jax.extend.core import Primitive  # here, since its imports take long
 
     found = Primitive(name)
     found.def_impl(_identity)

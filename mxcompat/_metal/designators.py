@@ -1,4 +1,4 @@
-"""The walk over what names a place: names, elements, members, and what pointers point to."""
+"""The walk over expressions that name a place: variables, elements, members and dereferenced pointers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COMPONENTS = {**{c: k for k, c in enumerate("xyzw")}, **{c: k for k, c in enume
 class PlaceWalk(StatementWalk):
     """The walk over places."""
 
-    # What the parts on top of it provide
+    # Provided by the layers above
     call_method: Callable[..., Value]
     function_value: Callable[..., Value]
     operator_of: Callable[[StructType, str], Any]
@@ -70,7 +70,7 @@ class PlaceWalk(StatementWalk):
         raise Problem(f"use of undeclared name {expression.id!r}", expression.at)
 
     def lookup(self, expression: Name) -> Any:
-        """What a name stands for, or None."""
+        """Return the entity of a name in scope, or None."""
         if expression.spaces:
             scoped = self.scope.get(f"{expression.spaces[-1]}::")
             if scoped is not None and expression.id in scoped:

@@ -1,4 +1,4 @@
-"""Errors of kernels: where in the source something is wrong, and what is wrong there."""
+"""Errors of kernels, with their place in the source and the reason."""
 
 from __future__ import annotations
 

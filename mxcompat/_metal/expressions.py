@@ -100,7 +100,7 @@ class ExpressionWalk(OperatorWalk):
         return found if type is None else self.as_type(found, type)
 
     def place(self, expression: Expression) -> Place:
-        """The place that an expression names; a value without one has a place of its own."""
+        """Return the place that an expression names. A value without a place gets a temporary one."""
         self.place_now = expression.at
         rule = _PLACES.get(type(expression))
         return rule(self, expression) if rule is not None else ValuePlace(self.value(expression))
@@ -278,7 +278,7 @@ class ExpressionWalk(OperatorWalk):
     def _call(self, expression: Call) -> Value:
         return self.call(expression, used=True)
 
-    # What the other parts provide
+    # Provided by the other parts
 
     def call(self, expression: Call, used: bool) -> Value:
         raise NotImplementedError

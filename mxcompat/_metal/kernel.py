@@ -46,7 +46,7 @@ _OF_LANES = ("simd", "quad", "shfl", "_sync", "lane", "warp", "tile", "__activem
 
 
 class Launch(NamedTuple):
-    """How a kernel is run: see `Kernel.run`."""
+    """The parameters of a run: see `Kernel.run`."""
 
     space: Space
     grid: tuple[int, int, int]
@@ -103,10 +103,10 @@ class Kernel:
         Args:
             xp: NumPy, to compute at once, or `jax.numpy`, to trace.
             inputs: an array for each input; of those without axes it may be a NumPy scalar, which is then a constant.
-            grid: how many threads along x, y and z.
-            threadgroup: how many of a group.
-            init_value: what the outputs are at first; 0 by default.
-            most_steps: how often NumPy goes round loops before it gives up; None for as often as they say.
+            grid: the number of threads along x, y and z.
+            threadgroup: the same for a group.
+            init_value: the initial value of the outputs; 0 by default.
+            most_steps: the number of iterations of loops after which NumPy gives up; None for no limit.
             checked: True if NumPy is to look for indices out of bounds.
             quotient: divides floats in traced code, where XLA multiplies by the reciprocal of a constant, for example.
 
@@ -130,7 +130,7 @@ class Kernel:
         return [self._shaped(space, x, o) for x, o in zip(outputs, self.signature.outputs, strict=True)]
 
     def _pieces(self, start: Launch, region: Region, inputs: list[Any], outputs: list[Any]) -> list[Any]:
-        """The outputs after all threads of a region, so many of them at a time as fit into memory."""
+        """Return the outputs after all threads of a region have run, in pieces that fit into memory."""
         most = policy.MOST_THREADS if start.space.traced else policy.MOST_HOST_THREADS
         if start.space.traced and self.arrays:
             most //= policy.ARRAY_SHARE

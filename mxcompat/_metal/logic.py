@@ -20,7 +20,7 @@ COMPARE = {
 class Logic:
     """Comparisons and logic."""
 
-    # What the part on top of it provides
+    # Provided by the layer above
     axes: Axes
     array: Callable[[Scalar], Any]
     is_exact: Callable[[Scalar], bool]

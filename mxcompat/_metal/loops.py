@@ -1,6 +1,6 @@
-"""The walk over loops. NumPy goes round them; JAX traces one step, unless the steps are few and known.
+"""The walk over loops. NumPy iterates; JAX traces one iteration, unless their number is small and known.
 
-A step counts for the threads that are still in the loop. What it changes is found out by walking it once.
+An iteration has effect for the threads that are still in the loop. Walking it once shows which cells it changes.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Trips(NamedTuple):
     Args:
         place: its variable.
         start: the value at first.
-        step: what is added each time.
-        count: how many times it runs for the thread that stays longest.
-        uniform: True if it runs as often for all.
+        step: the increment of each iteration.
+        count: the largest number of iterations of a thread.
+        uniform: True if all threads have the same number of iterations.
     """
 
     place: CellPlace
@@ -58,11 +58,11 @@ class Trips(NamedTuple):
 
 
 class _Unknown(Exception):
-    """A loop is not what it was taken for."""
+    """A loop did not have the assumed form."""
 
 
 class TooLong(Exception):
-    """Raised where NumPy has gone round loops as often as it is to."""
+    """NumPy has reached the limit of iterations."""
 
 
 class LoopWalk(CallWalk):
@@ -106,7 +106,7 @@ class LoopWalk(CallWalk):
         return any(isinstance(place, CellPlace) and isinstance(place.type, ArrayType) for place in found)
 
     def _attempt(self, way: Callable[[], None]) -> bool:
-        """Walk a loop in one way; False, with all as it was, if it is not what it was taken for."""
+        """Walk a loop as if it had a certain form. If it does not, undo everything and return False."""
         before = (self.mask, self.depth, self.scope, len(self.frame.loops), self.cells)
         self.logs.append({})
         try:
@@ -269,7 +269,7 @@ class LoopWalk(CallWalk):
     # Counting
 
     def _trips(self, statement: For) -> Trips | None:
-        """How often a loop runs that counts up or down to something that does not change; None for another."""
+        """Return the number of iterations of a loop that counts up or down to a fixed bound; None for other loops."""
         condition, step = statement.condition, statement.step
         if not isinstance(condition, Binary) or condition.op not in _TURNED or step is None:
             return None
@@ -315,7 +315,7 @@ class LoopWalk(CallWalk):
         return Trips(place, start, by, most, most == least)
 
     def _step_of(self, step: Expression, name: str, changed: set[str]) -> int | None:
-        """What a step adds to a variable, if that is known."""
+        """Return the increment of a variable in an iteration, if it is known."""
         if isinstance(step, (Unary, Postfix)) and step.op in ("++", "--") and is_named(step.operand, name):
             return 1 if step.op == "++" else -1
         if not isinstance(step, Assign) or not is_named(step.target, name):

@@ -223,7 +223,7 @@ class StatementWalk(WalkBase):
     def returned_value(self, frame: Frame) -> Any:
         return frame.cell.value if frame.cell.value is not None else NoValue(VOID)
 
-    # What the other parts provide
+    # Provided by the other parts
 
     def effect(self, expression: Expression) -> None:
         raise NotImplementedError

@@ -342,11 +342,11 @@ def _minus(base: Any, by: int) -> Any:
 
 
 class _Box(NamedTuple):
-    """A part of an array of one axis, which is taken as one of several.
+    """A part of a flat array that is viewed with several axes.
 
     Args:
-        shape: what it is taken as.
-        starts, sizes: where the part begins along each axis, and its extents.
+        shape: the shape of the view.
+        starts, sizes: the start and the extent of the part along each axis.
     """
 
     shape: tuple[int, ...]

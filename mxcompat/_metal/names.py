@@ -1,4 +1,4 @@
-"""What the wrapper around a kernel's body declares: its parameters, and where each thread is."""
+"""The declarations around a kernel's body: its parameters, and the position attributes of each thread."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Numbers(Logic):
     # Values as arrays
 
     def make(self, type: ScalarType, base: Any, low: int | None = None, high: int | None = None) -> Scalar:
-        """A scalar of what has been computed."""
+        """Make a scalar of a computed array."""
         if isinstance(base, (int, float, np.generic)):
             return static(type, base)
         return Scalar(type, base, (), low, high)
@@ -52,7 +52,7 @@ class Numbers(Logic):
         return self.space.iota(self.axes.extents[axis], axis, self.axes.rank, type.dtype)
 
     def settled(self, a: Scalar) -> Scalar:
-        """The same value without coefficients."""
+        """Return the same value without coefficients."""
         return self.make(a.type, self.array(a), *self.bounds(a)) if a.coefs else a
 
     def bounds(self, a: Scalar) -> tuple[int | None, int | None]:
@@ -162,7 +162,7 @@ class Numbers(Logic):
         return _RING[op](x, y)
 
     def _affine(self, kind: ScalarType, base: Any, coefs: dict[int, int], low: Any, high: Any) -> Scalar:
-        """A scalar in affine form: what is along axes on which the base depends is added to the base."""
+        """Make a scalar in affine form. Terms along axes on which the base depends are added to the base."""
         shape = getattr(base, "shape", ())
         kept = []
         for axis, c in sorted(coefs.items()):

@@ -102,7 +102,7 @@ class OperatorWalk(PlaceWalk):
                 return x.type
         return a.type
 
-    # What the other parts provide
+    # Provided by the other parts
 
     def overloaded(self, name: str, operands: list[Place], expression: Any) -> Value:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What the parsers share: the tokens, the names of types in scope, and types as they are written."""
+"""The base of the parsers: the tokens, the names of types in scope, and the parsing of types."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class ParserBase:
             self.balanced("[", "]")
 
     def balanced(self, opening: str, closing: str) -> None:
-        """Skip what is between brackets."""
+        """Skip the tokens between brackets."""
         start = self.at
         depth = 0
         while True:
@@ -275,7 +275,7 @@ class ParserBase:
             self.k = mark
         return self.binary(9)
 
-    # What the other parsers provide
+    # Provided by the other parsers
 
     def expression(self) -> Expression:
         raise NotImplementedError

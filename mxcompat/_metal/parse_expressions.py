@@ -311,7 +311,7 @@ class ExpressionParser(ParserBase):
             body = self.block()
         return Lambda(at, Function(at, "lambda", result, parameters, body, captures=tuple(captures)))
 
-    # What the parser of statements provides
+    # Provided by the parser of statements
 
     def parameters(self) -> list[Parameter]:
         raise NotImplementedError

@@ -37,7 +37,7 @@ __all__ = ["StatementParser"]
 class StatementParser(ExpressionParser):
     """The parser of statements."""
 
-    # What the parser of declarations provides
+    # Provided by the parser of declarations
     _declaration: Callable[..., list[Statement]]
     _defines_type: Callable[..., bool]
     _starts_declaration: Callable[[], bool]

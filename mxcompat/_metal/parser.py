@@ -1,4 +1,4 @@
-"""Statements and declarations: what a kernel's header and body are made of."""
+"""The parser of statements and declarations, the parts of a kernel's header and body."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ class Parser(StatementParser):
         return [Declaration(at, [Declarator(at, "", base, value=value, names=tuple(names))])]
 
     def _is_function(self) -> bool:
-        """True if what stands in ( ) are parameters, not arguments."""
+        """Return True if the parentheses hold parameters, not arguments."""
         if self.peek() == ")":
             return True
         return self.starts_type(1) and not self._is_construction()

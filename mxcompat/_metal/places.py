@@ -1,4 +1,4 @@
-"""Names and places: what a name stands for in a scope, and where a value can be read and written."""
+"""Names and places: the entities of names in a scope, and the places where values are read and written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Scope:
         return next(self.all(name), None)
 
     def all(self, name: str) -> Iterator[Any]:
-        """What a name stands for here, and in the scopes around."""
+        """Return the entities of a name in this scope and in those around it."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:
@@ -42,7 +42,7 @@ class Scope:
 
 
 class Place:
-    """Where a value is."""
+    """A place that holds a value."""
 
     __slots__ = ("type",)
     type: Type
@@ -54,7 +54,7 @@ class Place:
         raise NotImplementedError
 
     def pointer(self, walk: WalkBase) -> Value:
-        """What `&` gives."""
+        """Return the pointer that `&` gives."""
         return Pointer(self.type, self, static(walk.index_type, 0))
 
 

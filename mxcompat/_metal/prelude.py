@@ -1,4 +1,4 @@
-"""What MLX puts in front of each kernel, written anew in the kernels' language."""
+"""The text that MLX puts in front of each kernel, in wording of our own."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ __all__ = ["JaxSpace", "NumpySpace", "Space"]
 
 
 class Space:
-    """What both have in common. `xp` is the namespace."""
+    """The operations that both namespaces have. `xp` is the namespace."""
 
     xp: Any
     traced: bool
@@ -56,7 +56,7 @@ class Space:
         raise NotImplementedError
 
     def bitcast(self, x: Any, dtype: np.dtype) -> Any:
-        """The same bits, of a dtype of the same size."""
+        """Reinterpret the bits as a dtype of the same size."""
         raise NotImplementedError
 
     def recast(self, flat: Any, dtype: np.dtype) -> Any:
@@ -202,7 +202,7 @@ class JaxSpace(Space):
         self._quotient = quotient
 
     def quotient(self, x: Any, y: Any) -> Any:  # type: ignore[override]
-        """Return the quotient of floats. That of constants is a constant."""
+        """Return the quotient of floats. The quotient of two constants is a constant."""
         constant = isinstance(x, (np.generic, np.ndarray)) and isinstance(y, (np.generic, np.ndarray))
         return x / y if constant else self._quotient(x, y)
 
@@ -249,7 +249,7 @@ class JaxSpace(Space):
         return lax.bitcast_convert_type(self._bits_of(self.asarray(x)), dtype)
 
     def _bits_of(self, x: Any) -> Any:
-        """An array whose bits are read as those of another type: what has a derivative loses it there."""
+        """Return an array whose bits are about to be reinterpreted. A derivative through it raises an error."""
         if not jnp.issubdtype(x.dtype, np.floating):
             return x
         return without_derivative(
@@ -324,7 +324,7 @@ class JaxSpace(Space):
 
 
 def _index(index: Any, length: int) -> Any:
-    """Indices that XLA takes: int32, if they fit; what does not becomes one out of bounds."""
+    """Return indices in a dtype that XLA accepts: int32 if they fit. Larger ones become an index out of bounds."""
     index = jnp.asarray(index)
     if index.dtype.itemsize == 8:
         if length < 1 << 31:

@@ -17,7 +17,7 @@ __all__ = ["SPECIAL"]
 
 
 def _result(walk: Any, call: Call, position: int) -> Place:
-    """The place of an argument that is a reference, or what a pointer points to."""
+    """Return the place of a reference argument, or the place that a pointer argument points to."""
     place = walk.place(call.arguments[position])
     return walk.dereferenced(place) if isinstance(place.type, PointerType) else place
 

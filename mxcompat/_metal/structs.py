@@ -1,4 +1,4 @@
-"""The walk over structs: their definitions, templates, constructors, operators and what is in their scope."""
+"""The walk over structs: their definitions, templates, constructors, operators and the names in their scope."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StructWalk(DeclarationWalk):
 
     instances: dict[Any, Type]
 
-    # What the part on top of it provides
+    # Provided by the layer above
     overload: Callable[..., Value]
 
     def define_struct(self, statement: StructDefinition) -> None:

@@ -27,13 +27,13 @@ class Node:
 
 
 class Expression(Node):
-    """What has a value."""
+    """An expression: it has a value."""
 
     __slots__ = ()
 
 
 class Statement(Node):
-    """What is carried out."""
+    """A statement: it is executed."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Questions about statements and expressions: what they name, change, and whether they leave a loop."""
+"""Analyses of statements and expressions: the variables they name or change, and whether they leave a loop."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def assigned_in(node: Any) -> set[str]:
 
 
 def indexed_in(node: Any) -> set[str]:
-    """The names of what is indexed."""
+    """Return the names of the arrays that are indexed."""
     found = {_root(node.target) or ""} if isinstance(node, Index) else set()
     for child in children(node):
         found |= indexed_in(child)

@@ -1,8 +1,8 @@
 """Values during the walk, for all threads at once. They are immutable; a variable is a cell that holds one.
 
 A `Scalar` is a number of each thread. Integers are kept in affine form as long as they are: a base plus a multiple of
-the position along each axis of threads. So an index that follows the threads is known for what it is, and becomes a
-slice where it reads an array.
+the position along each axis of threads. So an index that follows the threads is recognized, and a read by it is a
+slice.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Struct(Value):
 
 
 class Array(Value):
-    """A local array of which each element is a value of its own, as long as all indices are known."""
+    """A local array with a separate value for each element. All indices so far were known."""
 
     __slots__ = ("parts",)
 
@@ -89,7 +89,7 @@ class Array(Value):
 
 
 class Stack(Value):
-    """A local array that is indexed by what is not known: for each scalar of an element an array, elements first, then
+    """A local array with an unknown index: an array for each scalar of an element, with an axis of elements in front of
     the axes of threads."""
 
     __slots__ = ("arrays", "element")
@@ -113,7 +113,7 @@ class Pointer(Value):
 
 
 class Either:
-    """What one of two pointers points to, which the data choose: `mask ? first : second`."""
+    """The target of one of two pointers, selected by data: `mask ? first : second`."""
 
     __slots__ = ("first", "mask", "second")
 
@@ -131,7 +131,7 @@ class Closure(Value):
 
 
 class NoValue(Value):
-    """What a function without a result returns."""
+    """The result of a function that returns nothing."""
 
     __slots__ = ()
 
@@ -143,9 +143,9 @@ class Cell:
     """A variable.
 
     Args:
-        value: what it holds.
-        depth: how many branches and loops are around its declaration: an assignment at the same depth need not keep the
-            old value for threads that have left.
+        value: its current value.
+        depth: the number of branches and loops around its declaration. An assignment at the same depth need not keep
+            the old value for threads that have left.
     """
 
     __slots__ = ("const", "depth", "guarded", "mask", "number", "value")

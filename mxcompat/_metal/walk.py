@@ -29,13 +29,13 @@ __all__ = ["Walk"]
 
 
 class Threads(NamedTuple):
-    """Where a thread is in its group.
+    """The position of a thread in its group.
 
     Args:
         position: along x, y and z.
         index: its number.
         lane: its number within 32.
-        simdgroup: the number of these.
+        simdgroup: the number of its SIMD group.
     """
 
     position: list[Scalar]

@@ -1,7 +1,6 @@
-"""What the walk keeps: the mask of threads that are active, variables, and memory; how values are stored.
+"""The state of the walk: the mask of active threads, variables and memory. Also the storing of values.
 
-All threads go through the program in step. The mask says which of them are in it where the walk is; branches and exits
-narrow it.
+All threads run in lockstep. The mask has those that are active at the current statement; branches and exits narrow it.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ __all__ = ["Records", "WalkBase"]
 
 
 class Records:
-    """Memory of structs: for each field memory of its own."""
+    """Memory of structs, with a separate buffer for each field."""
 
     __slots__ = ("parts", "type")
 
@@ -148,7 +147,7 @@ class WalkBase(LocalArrays):
         return a if a is b else self.space.where(mask.base, a, b)
 
     def peek(self, place: Place) -> Value:
-        """The value of a place, unguarded: what a part of it is replaced in."""
+        """Return the value of a place without a mask, so that a part of it can be replaced."""
         from .places import CellPlace, PartPlace
 
         if isinstance(place, CellPlace):
@@ -196,7 +195,7 @@ class WalkBase(LocalArrays):
     # Memory
 
     def load(self, memory: Any, type: Type, index: Scalar) -> Value:
-        """What the threads of the mask read; 0 out of bounds."""
+        """Return the values that active threads read; 0 out of bounds."""
         if isinstance(type, ScalarType):
             if self.checked:
                 bounds.check(self, memory, type, index, "reads")
@@ -214,7 +213,7 @@ class WalkBase(LocalArrays):
         raise Problem(f"a value of type {type} cannot be read from memory")
 
     def store(self, memory: Any, type: Type, index: Scalar, value: Value) -> None:
-        """Write what the threads of the mask have."""
+        """Write the values of active threads."""
         if isinstance(type, ScalarType):
             assert isinstance(value, Scalar)
             if memory.const:

@@ -162,9 +162,9 @@ def _row(found: dict[str, Any]) -> Row:
 
 _HEAD = """# Benchmarks
 
-The same work by mxcompat, by `jax.jit` written by hand, and by real MLX, in turn on one machine; each side computes the
-same numbers, which is checked. What counts are ratios: what mxcompat took, divided by what the other took in the same
-round. Below 1, mxcompat is faster. Another machine has other ratios; run them on yours:
+mxcompat, hand-written `jax.jit` code and real MLX do the same work in turn on one machine. Their results are compared.
+The ratios matter: mxcompat's time divided by the other's time in the same round. Below 1, mxcompat is faster. Ratios
+differ between machines; to measure yours:
 
 <!-- not run: takes twenty minutes, on an idle machine -->
 ```sh

@@ -147,7 +147,7 @@ def cuda_kernel(
     name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str = "",
     ensure_row_contiguous: bool = True, shared_memory: int = 0,
 ) -> Callable[..., list[array]]:  # fmt: skip
-    """A kernel in CUDA, which is translated as one in Metal is: it needs no CUDA.
+    """Define a kernel in CUDA. It is translated to array operations, as Metal kernels are, and needs no CUDA.
 
     Real MLX without CUDA raises RuntimeError here.
 
@@ -156,7 +156,7 @@ def cuda_kernel(
         input_names: names of the parameters that are inputs.
         output_names: names of the parameters that are outputs.
         source: the body of the function; its signature is generated.
-        header: what stands in front of it: functions, macros, structs.
+        header: source code before the function: other functions, macros, structs.
         ensure_row_contiguous: accepted; all arrays are row-contiguous here.
         shared_memory: bytes of dynamic shared memory.
 
