@@ -211,11 +211,15 @@ def test_a_damaged_signature_is_refused(tmp_path):
         mx.import_function(str(path))
 
 
-def test_a_place_has_one_value_in_all_loops():
+@pytest.mark.parametrize("quotient", ["2.0f * {} / (SIZE - 1)", "metal::divide(2.0f * {}, float(SIZE - 1))"])
+def test_a_place_has_one_value_in_all_loops(quotient):
     """Sample an image at whole numbers. With another rounding, the weight of a pixel is that of its neighbour."""
     page = json.loads((Path(__file__).parents[2] / "docs" / "notebooks" / "metal.ipynb").read_text())
     (cell,) = [text for c in page["cells"] if "def moved(" in (text := "".join(c["source"]))]
     names = {"mx": mx}
+    for axis in ("row", "column"):
+        assert f"2.0f * {axis} / (SIZE - 1)" in cell
+        cell = cell.replace(f"2.0f * {axis} / (SIZE - 1)", quotient.format(axis))
     exec(cell, names)
     image = mx.array(np.random.default_rng(3).uniform(0, 1, (48, 48)).astype(np.float32))
 
