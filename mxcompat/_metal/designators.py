@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .buffers import Memory, Shifted
+from .buffers import Memory, Shifted, as_index
 from .errors import Problem
 from .masks import StatementWalk
 from .places import EitherPlace, ElementPlace, MemoryPlace, PartPlace, Place, SwizzlePlace, ValuePlace
@@ -103,8 +103,6 @@ class PlaceWalk(StatementWalk):
         raise Problem(f"a value of type {kind} has no elements")
 
     def advanced(self, pointer: Pointer, index: Scalar, op: str = "+") -> Pointer:
-        from .buffers import as_index
-
         step = as_index(self.n, index)
         if isinstance(pointer.target, Shifted):
             room = pointer.type.element.room  # type: ignore[attr-defined]

@@ -187,9 +187,7 @@ class Traffic:
             return
         data = memory.data
         value = self.space.asarray(value)
-        if kind == "set" and self._same_size(
-            memory, type
-        ):  # the values are converted: the whole array would be copied at every step
+        if kind == "set" and self._same_size(memory, type):  # else each iteration would copy the whole array
             value, type = self.space.bitcast(value, data.dtype), memory.element
         whole = data.shape[-1] * data.dtype.itemsize
         if not self.space.traced and not memory.owned:

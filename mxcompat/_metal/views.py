@@ -7,7 +7,7 @@ from typing import Any
 from .errors import Problem
 from .places import Place
 from .types import INT, SCALARS, ArrayType, ScalarType, StructType, Type, VectorType, scalar_leaves, size_of
-from .values import Scalar, Value, leaves, rebuild, static
+from .values import Array, Scalar, Value, leaves, rebuild, static
 
 __all__ = ["ViewPlace"]
 
@@ -86,8 +86,6 @@ def _unsigned(of: ScalarType) -> ScalarType:
 
 
 def _array(parts: list[Any]) -> Value:
-    from .values import Array
-
     return parts[0] if len(parts) == 1 else Array(parts[0].type, tuple(parts))
 
 
