@@ -23,13 +23,13 @@ _NAMES = {
     "ir": (
         "ArrayAttr", "BlockArgument", "DenseElementsAttr", "DenseFPElementsAttr", "DictAttr", "F16Type", "F32Type",
         "F64Type", "FloatAttr", "FunctionType", "InsertionPoint", "IntegerAttr", "IntegerType", "Location", "OpResult",
-        "RankedTensorType", "StringAttr", "WalkResult",
+        "Operation", "RankedTensorType", "StringAttr", "WalkResult",
     ),
     "func": ("CallOp", "FuncOp", "ReturnOp"),
     "stablehlo": (
-        "ComparisonDirectionAttr", "DotDimensionNumbers", "ReduceOp", "add", "broadcast_in_dim", "compare", "constant",
-        "convert", "divide", "dot_general", "maximum", "minimum", "multiply", "negate", "optimization_barrier", "pad",
-        "reduce_precision", "reshape", "return_", "select", "slice", "transpose",
+        "ComparisonDirectionAttr", "ConvDimensionNumbers", "DotDimensionNumbers", "ReduceOp", "add", "broadcast_in_dim",
+        "compare", "constant", "convert", "divide", "dot_general", "maximum", "minimum", "multiply", "negate",
+        "optimization_barrier", "pad", "reduce_precision", "reshape", "return_", "select", "slice", "transpose",
     ),
 }  # fmt: skip
 """The names in these modules that the passes use."""

@@ -1,4 +1,4 @@
-/* The function of `products.c` for XLA's foreign-function interface, see `_ops/products/foreign.py`. */
+/* The functions of `products.c` and `convolve.c` for XLA's foreign-function interface, see `_graph/run/foreign.py`. */
 #include "ffi.h"
 #include "in_c.h"
 #include "kernels.h"
@@ -78,27 +78,74 @@ static int read_product(const FfiCall *call, const int64_t *n, Product *p) {
     return fits ? 0 : -1;
 }
 
-static void *multiply_for_xla(FfiCall *call) {
+/* Answer a request for the version, or find the numbers in the attribute. Return 0 if there is nothing to compute; with
+   an error in `*error` if the attribute is not an array of `count` numbers. */
+static int begin(const FfiCall *call, size_t count, const int64_t **numbers, void **error) {
+    *error = NULL;
     if (call->extension != NULL && call->extension->kind == FFI_METADATA) {
         tell(call);
-        return NULL;
+        return 0;
     }
     if (call->stage != FFI_EXECUTE)
-        return NULL;
+        return 0;
     const FfiAttributes *attributes = &call->attributes;
-    const FfiArray *numbers = attributes->count == 1 ? attributes->values[0] : NULL;
+    const FfiArray *array = attributes->count == 1 ? attributes->values[0] : NULL;
+    if (array == NULL || attributes->kinds[0] != FFI_ARRAY || array->dtype != FFI_INT64 || array->count != count) {
+        *error = failed(call, FFI_INVALID_ARGUMENT, "the call needs other numbers");
+        return 0;
+    }
+    *numbers = array->data;
+    return 1;
+}
+
+static void *multiply_for_xla(FfiCall *call) {
+    const int64_t *numbers;
+    void *error;
     Product p;
-    if (numbers == NULL || attributes->kinds[0] != FFI_ARRAY || numbers->dtype != FFI_INT64 ||
-        numbers->count != NUMBERS || read_product(call, numbers->data, &p) < 0)
+    if (!begin(call, NUMBERS, &numbers, &error))
+        return error;
+    if (read_product(call, numbers, &p) < 0)
         return failed(call, FFI_INVALID_ARGUMENT, "multiply_stored: the arrays do not fit each other");
     if (multiply(&p) < 0)
         return failed(call, FFI_EXHAUSTED, "multiply_stored: there is no memory");
     return NULL;
 }
 
-int add_ffi(PyObject *module) {
-    PyObject *capsule = PyCapsule_New((void *)multiply_for_xla, NULL, NULL);
-    int added = PyModule_AddObjectRef(module, "multiply_for_xla", capsule);
+/* The number before those of `read_convolution` says if the gradient of the weights is wanted. */
+static void *convolve_for_xla(FfiCall *call) {
+    const int64_t *numbers;
+    void *error;
+    Convolution c;
+    size_t sizes[3];
+    if (!begin(call, 1 + CONVOLUTION_NUMBERS, &numbers, &error))
+        return error;
+    int for_weights = numbers[0] != 0, fits = call->arguments.count == 2 && call->results.count == 1;
+    fits = fits && read_convolution(numbers + 1, &c, sizes) == 0;
+    if (fits) {
+        const FfiBuffer *all[] = {call->arguments.buffers[0], call->arguments.buffers[1], call->results.buffers[0]};
+        for (int k = 0; k < 3; k++) {
+            size_t size = sizes[k == 0 || !for_weights ? k : 3 - k];
+            fits = fits && all[k]->dtype == FFI_FLOAT32 && size_of_buffer(all[k]) == size;
+        }
+    }
+    if (!fits)
+        return failed(call, FFI_INVALID_ARGUMENT, "convolve: the arrays do not fit each other");
+    float *second = call->arguments.buffers[1]->data, *result = call->results.buffers[0]->data;
+    if (convolve(&c, for_weights, call->arguments.buffers[0]->data, for_weights ? result : second,
+                 for_weights ? second : result) < 0)
+        return failed(call, FFI_EXHAUSTED, "convolve: there is no memory");
+    return NULL;
+}
+
+static int add(PyObject *module, const char *name, void *function) {
+    PyObject *capsule = PyCapsule_New(function, NULL, NULL);
+    int added = PyModule_AddObjectRef(module, name, capsule);
     Py_XDECREF(capsule);
     return added;
+}
+
+int add_ffi(PyObject *module) {
+    if (add(module, "multiply_for_xla", (void *)multiply_for_xla) < 0)
+        return -1;
+    return add(module, "convolve_for_xla", (void *)convolve_for_xla);
 }

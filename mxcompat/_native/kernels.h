@@ -1,5 +1,5 @@
 /* Products with matrices that are stored in less than float32: declarations shared by `pool.c`, `kernels.c`,
-   `products.c`, `stored.c`, `quantized.c` and `ffi.c`. They do not depend on Python. */
+   `products.c`, `stored.c`, `quantized.c`, `convolve.c` and `ffi.c`. They do not depend on Python. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,9 +44,23 @@ typedef void (*Cast)(const void *from, void *to, size_t count);
 /* x = x * scale + bias for each group. The product and the sum are each rounded to a kind. */
 typedef void (*Rescale)(int kind, float *x, size_t groups, size_t group, const float *scales, const float *biases);
 
+/* A part of the sums of a tile: where each row of the left side begins, and the right side, as an offset. */
+enum { MOST_TILE_ROWS = 8, LEAST_TILE_ROWS = 4, MOST_TILE_COLUMNS = 32 };
+typedef struct {
+    const float *a[MOST_TILE_ROWS];
+    size_t b;
+} Piece;
+
+/* out[m][n] = (or += if `add`) the sum over all pieces and k of a[m][k * apart] * b[k][n]: `tile_rows` rows, and
+   2 * `lanes` columns. */
+typedef void (*Tile)(const Piece *pieces, size_t count, size_t length, size_t apart, const float *b, float *const *out,
+                     int add);
+/* out[n] += the sum of a[k][n] * b[k][n] over `count` values of k, for `width` values of n. */
+typedef void (*Depth)(const float *const *a, const float *const *b, size_t count, size_t width, float *out);
+
 typedef struct {
     const char *name;
-    size_t lanes;
+    size_t lanes, tile_rows;
     Dot dot[STORED_KINDS];
     Add add[STORED_KINDS];
     Unpack unpack[STORED_KINDS];
@@ -55,6 +69,8 @@ typedef struct {
     Cast widen[2], narrow[2]; /* casts from and to BFLOAT16 and FLOAT16 */
     Cast powers;              /* cast from E8M0 to floats */
     Rescale rescale;
+    Tile tile;
+    Depth depth;
 } Kernels;
 
 void find_kernels(void);
@@ -96,6 +112,23 @@ typedef struct {
 } Unpacking;
 
 void unpack_all(const Unpacking *unpacking);
+
+/* convolve.c. Inputs (images, *in, groups * channels), outputs (images, *out, groups * outputs). Output o of an axis reads
+   input (o * stride + tap * dilation - low) / spread, if this is an integer and inside. The weight of group g,
+   output o, channel c and taps t is at w_start + g * w_group + o * w_output + c * w_channel + the sum of t * w_tap. */
+typedef struct {
+    size_t images, groups, channels, outputs; /* channels and outputs of each group */
+    size_t in[3], out[3], kernel[3];
+    ptrdiff_t stride[3], low[3], dilation[3], spread[3];
+    ptrdiff_t w_start, w_group, w_output, w_channel, w_tap[3];
+} Convolution;
+enum { CONVOLUTION_NUMBERS = 32 };
+
+int read_convolution(const int64_t *numbers, Convolution *convolution, size_t sizes[3]);
+
+/* Compute y, or, with `for_weights`, the gradient of the weights from x and the cotangent y. Return -1 if there is not
+   enough memory. */
+int convolve(const Convolution *convolution, int for_weights, const float *x, float *w, float *y);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

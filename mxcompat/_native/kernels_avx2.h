@@ -3,6 +3,7 @@
 #undef V
 #undef LANES
 #undef TILE_COLUMNS
+#undef TILE_ROWS
 #undef EACH
 #undef LOAD
 #undef STORE
@@ -14,6 +15,7 @@
 #define V __m256
 #define LANES 8
 #define TILE_COLUMNS 2
+#define TILE_ROWS 6
 #define EACH(value) _mm256_set1_ps(value)
 #define LOAD(from) _mm256_loadu_ps(from)
 #define STORE(to, x) _mm256_storeu_ps(to, x)

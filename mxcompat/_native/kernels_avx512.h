@@ -3,6 +3,7 @@
 #define V __m512
 #define LANES 16
 #define TILE_COLUMNS 4
+#define TILE_ROWS 8
 #define EACH(value) _mm512_set1_ps(value)
 #define LOAD(from) _mm512_loadu_ps(from)
 #define STORE(to, x) _mm512_storeu_ps(to, x)

@@ -229,6 +229,55 @@ TARGET static void NAME(rescale)(int kind, float *x, size_t groups, size_t group
     }
 }
 
+/* See `convolve.c`. */
+TARGET static void NAME(tile)(const Piece *pieces, size_t count, size_t length, size_t apart, const float *b,
+                              float *const *out, int add) {
+    V sums[TILE_ROWS][2];
+    for (int m = 0; m < TILE_ROWS; m++)
+        sums[m][0] = sums[m][1] = EACH(0);
+    for (; count > 0; count--, pieces++) {
+        const float *a[TILE_ROWS], *right = b + pieces->b;
+        for (int m = 0; m < TILE_ROWS; m++)
+            a[m] = pieces->a[m];
+        for (size_t k = 0; k < length; k++, right += 2 * LANES) {
+            V first = LOAD(right), second = LOAD(right + LANES);
+            for (int m = 0; m < TILE_ROWS; m++) {
+                V left = EACH(a[m][k * apart]);
+                sums[m][0] = ADD_PRODUCT(left, first, sums[m][0]);
+                sums[m][1] = ADD_PRODUCT(left, second, sums[m][1]);
+            }
+        }
+    }
+    for (int m = 0; m < TILE_ROWS; m++) {
+        STORE(out[m], add ? ADD(LOAD(out[m]), sums[m][0]) : sums[m][0]);
+        STORE(out[m] + LANES, add ? ADD(LOAD(out[m] + LANES), sums[m][1]) : sums[m][1]);
+    }
+}
+
+TARGET static void NAME(depth)(const float *const *a, const float *const *b, size_t count, size_t width, float *out) {
+    size_t n = 0;
+    for (; n + 4 * LANES <= width; n += 4 * LANES) {
+        V sums[4] = {EACH(0), EACH(0), EACH(0), EACH(0)};
+        for (size_t k = 0; k < count; k++)
+            for (int i = 0; i < 4; i++)
+                sums[i] = ADD_PRODUCT(LOAD(a[k] + n + i * LANES), LOAD(b[k] + n + i * LANES), sums[i]);
+        for (int i = 0; i < 4; i++)
+            STORE(out + n + i * LANES, ADD(LOAD(out + n + i * LANES), sums[i]));
+    }
+    for (; n + LANES <= width; n += LANES) {
+        V sum = EACH(0);
+        for (size_t k = 0; k < count; k++)
+            sum = ADD_PRODUCT(LOAD(a[k] + n), LOAD(b[k] + n), sum);
+        STORE(out + n, ADD(LOAD(out + n), sum));
+    }
+    for (; n < width; n++) {
+        float sum = 0;
+        for (size_t k = 0; k < count; k++)
+            sum += a[k][n] * b[k][n];
+        out[n] += sum;
+    }
+}
+
 #define ALL(what)                                                                                                      \
     {                                                                                                                  \
         NAME(what##_CODES_1), NAME(what##_CODES_2), NAME(what##_CODES_3), NAME(what##_CODES_4), NAME(what##_CODES_5),  \
@@ -248,5 +297,8 @@ static const Kernels NAME(kernels) = {
     .narrow = {NAME(narrow_BFLOAT16), NAME(narrow_FLOAT16)},
     .powers = NAME(powers),
     .rescale = NAME(rescale),
+    .tile_rows = TILE_ROWS,
+    .tile = NAME(tile),
+    .depth = NAME(depth),
 };
 #undef ALL

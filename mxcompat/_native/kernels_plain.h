@@ -3,6 +3,7 @@
 #undef V
 #undef LANES
 #undef TILE_COLUMNS
+#undef TILE_ROWS
 #undef EACH
 #undef LOAD
 #undef STORE
@@ -14,6 +15,7 @@
 #define V Eight
 #define LANES 8
 #define TILE_COLUMNS 2
+#define TILE_ROWS 4
 #define EACH(value) eight_of(value)
 #define LOAD(from) load_eight(from)
 #define STORE(to, x) store_eight(to, x)

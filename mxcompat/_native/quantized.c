@@ -1,4 +1,5 @@
-/* The Python functions of `products.c` and `stored.c`, see `_ops/products/stored.py`. */
+/* The Python functions of `products.c`, `stored.c` and `convolve.c`, see `_ops/products/stored.py` and
+   `_ops/conv/host.py`. */
 #include "in_c.h"
 #include "kernels.h"
 
@@ -174,6 +175,36 @@ static PyObject *cast_halves(PyObject *Py_UNUSED(module), PyObject *const *args,
     return Py_NewRef(Py_None);
 }
 
+/* convolve(out, x, other, numbers): fill `out` with a convolution, or with the gradient of its weights. `numbers` is a
+   buffer of 64-bit integers, as for `convolve_for_xla`. All arrays are float32. */
+static PyObject *convolve_arrays(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    int64_t numbers[1 + CONVOLUTION_NUMBERS];
+    size_t sizes[3];
+    Convolution c;
+    Views views;
+    if (count != 4)
+        return PyErr_Format(PyExc_TypeError, "convolve takes 4 arguments");
+    if (see(&views, args, 4) < 0)
+        return NULL;
+    const Py_buffer *v = views.views;
+    int fits = v[3].len == sizeof numbers && v[0].obj != NULL && v[1].obj != NULL && v[2].obj != NULL;
+    if (fits)
+        memcpy(numbers, v[3].buf, sizeof numbers);
+    fits = fits && read_convolution(numbers + 1, &c, sizes) == 0;
+    int for_weights = fits && numbers[0] != 0, failed = 0;
+    fits = fits && holds(&v[0], sizes[for_weights ? 1 : 2], 1, 32, 0) && holds(&v[1], sizes[0], 1, 32, 0) &&
+           holds(&v[2], sizes[for_weights ? 2 : 1], 1, 32, 0);
+    if (fits) {
+        Py_BEGIN_ALLOW_THREADS
+        failed = convolve(&c, for_weights, v[1].buf, v[for_weights ? 0 : 2].buf, v[for_weights ? 2 : 0].buf);
+        Py_END_ALLOW_THREADS
+    }
+    release(&views);
+    if (!fits)
+        return PyErr_Format(PyExc_ValueError, "convolve: the arrays do not fit each other");
+    return failed ? PyErr_NoMemory() : Py_NewRef(Py_None);
+}
+
 /* choose_instructions(name): use the instruction set "avx512", "avx2" or "plain". Return the name of the previous
    one. */
 static PyObject *choose_instructions(PyObject *Py_UNUSED(module), PyObject *name) {
@@ -191,6 +222,7 @@ static PyMethodDef functions[] = {
     FAST("multiply_stored", multiply_stored),
     FAST("unpack_stored", unpack_stored),
     FAST("cast_halves", cast_halves),
+    FAST("convolve", convolve_arrays),
     {"choose_instructions", choose_instructions, METH_O, NULL},
     {NULL},
 };

@@ -1,4 +1,4 @@
-"""Cases of mxcompat/_native/quantized.c: products with stored matrices, their elements, and casts."""
+"""Cases of mxcompat/_native/quantized.c: products with stored matrices, their elements, casts, and convolutions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mxcompat._native import native
+from mxcompat._native.convolutions import Convolution
 from mxcompat._ops.products.stored import KINDS
 
 from .cases import Case
@@ -65,6 +66,34 @@ def _of_casts() -> Iterator[Case]:
     yield Case("cast_halves", "no buffer", cast, (wide, 3, HALF, False), TypeError)
 
 
+def _of_convolutions() -> Iterator[Case]:
+    x, w, y = (np.ones(shape, np.float32) for shape in ((2, 6, 5, 4), (3, 2, 3, 4), (2, 5, 3, 3)))
+    convolution = Convolution(2, 1, 4, 3, (6, 5), (5, 3), (2, 3), (1, 1), (0, 0), (1, 1), (1, 1), (72, 24, 1, 12, 4))
+    depth = Convolution(2, 4, 1, 1, (6, 5), (5, 3), (2, 3), (1, 1), (0, 0), (1, 1), (1, 1), (6, 6, 1, 3, 1))
+    each, y_of_each = np.ones((4, 2, 3, 1), np.float32), np.ones((2, 5, 3, 4), np.float32)
+    forward, backward = convolution.numbers(False), convolution.numbers(True)
+    convolve = native.convolve
+
+    def changed(place: int, value: int) -> np.ndarray:
+        numbers = forward.copy()
+        numbers[place] = value
+        return numbers
+
+    yield Case("convolve", "forward", convolve, (y, x, w, forward))
+    yield Case("convolve", "the gradient of weights", convolve, (w, x, y, backward))
+    yield Case("convolve", "single channels", convolve, (y_of_each, x, each, depth.numbers(False)))
+    yield Case("convolve", "weights of single channels", convolve, (each, x, y_of_each, depth.numbers(True)))
+    yield Case("convolve", "too few arguments", convolve, (y, x, w), TypeError)
+    yield Case("convolve", "arrays in another order", convolve, (x, y, w, forward), ValueError)
+    yield Case("convolve", "too few numbers", convolve, (y, x, w, forward[:-1]), ValueError)
+    yield Case("convolve", "a stride of 0", convolve, (y, x, w, changed(14, 0)), ValueError)
+    yield Case("convolve", "a negative size", convolve, (y, x, w, changed(1, -2)), ValueError)
+    yield Case("convolve", "a size whose products overflow", convolve, (y, x, w, changed(1, 1 << 62)), ValueError)
+    yield Case("convolve", "weights before the first", convolve, (y, x, w, changed(26, -1)), ValueError)
+    yield Case("convolve", "weights after the last", convolve, (y, x, w, changed(29, 1 << 40)), ValueError)
+    yield Case("convolve", "no buffer", convolve, (y, 3, w, forward), TypeError)
+
+
 def _of_instructions() -> Iterator[Case]:
     names = {native.choose_instructions("plain")}
     native.choose_instructions(*names)
@@ -77,4 +106,5 @@ def cases() -> Iterator[Case]:
     yield from _of_products()
     yield from _of_elements()
     yield from _of_casts()
+    yield from _of_convolutions()
     yield from _of_instructions()

@@ -113,35 +113,8 @@ PARTITIONED_AXIS = 1 << 12
 PARTITIONED_SHARE = 1 / 16
 """The axis length from which a partition does not sort everything, if at most this share of the axis is on one side."""
 
-SHIFTED_TAPS = 64
-SINGLE_GROUPS = 16
-"""The kernel size up to which a convolution with one input channel per output is a sum of shifted inputs, and the
-number of groups up to which groups run one by one. XLA has no fast code for groups on CPUs, above all not for their
-gradients. The sum is 10 to 40 times as fast; separate groups are up to 40 times as fast."""
-
-UNROLLED_TAPS = 9
-"""The kernel size above which the sum of shifted inputs is differentiated as a loop over the rows of the kernel.
-
-For 64 channels of 8x32x32, a kernel of 7x7 takes 10 ms instead of 198; in plain XLA 46 ms instead of 190, and 0.3 s to
-compile instead of 1.2. There, 5x5 takes 23 ms instead of 38, and 3x3 8 ms instead of 7.
-"""
-
-PATCHES_BYTES, PATCHES_ROWS, PATCHES_TAPS = 8 << 20, 1 << 11, 9
-THIN_INPUTS, THIN_OUTPUTS = 4, 16
-WIDE_INPUTS, WIDE_OUTPUTS, WIDE_IMAGES = 8, 32, 8
-"""The limits within which a product with input patches is faster than XLA's convolution, with values and gradients
-counted.
-
-A kernel of one element takes 0.3 to 0.5 of XLA's time. Few channels (thin) take 0.4 to 0.8. More output channels than
-input channels (wide) take 0.5 to 0.9, if the patches fit into the cache.
-"""
-
 PATCHES_AT_A_TIME = 1 << 26
 """The size of the patches that NumPy makes together; more images are processed part by part."""
-
-PHASES_WORK, PHASES_OUTPUTS = 1 << 22, 4
-"""The number of multiplications from which, and the number of channels above which, a dilated input is convolved by
-phases. Small convolutions should compile quickly instead."""
 
 POOLED_SLICES = 64
 """The number of places up to which overlapping windows are cut out as slices, which XLA fuses. Larger ones are

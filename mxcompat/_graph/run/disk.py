@@ -24,14 +24,14 @@ from . import background, folder
 from .arguments import baked
 from .blas import calls_lapack
 from .digest import NoDigest, digest
-from .foreign import TARGET, register
+from .foreign import CONVOLVE, TARGET, register
 
 __all__ = ["Place", "places"]
 
 _MAGIC = b"mxcompat executable 1\n"
 _HEADER = struct.Struct(f"<{len(_MAGIC)}sQ32s")
 
-_FOREIGN = TARGET.encode()
+_FOREIGN = (TARGET.encode(), CONVOLVE.encode())
 """Bytes that occur in an executable that calls C code of mxcompat."""
 
 
@@ -64,7 +64,7 @@ class Place:
         self.loaded_bytes = len(payload)
         if calls_lapack(self._code):
             _start_lapack()
-        if not register() and _FOREIGN in payload:
+        if not register() and any(target in payload for target in _FOREIGN):
             raise ValueError("the executable calls C code that is not available")
         return deserialized(payload)
 

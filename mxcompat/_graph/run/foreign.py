@@ -8,20 +8,22 @@ from functools import cache
 from mxcompat._jax import jax
 from mxcompat._native import native
 
-__all__ = ["TARGET", "register"]
+__all__ = ["CONVOLVE", "TARGET", "register"]
 
 TARGET = "mxcompat_multiply_stored_1"
-"""The registered name, with the version of the function's interface."""
+CONVOLVE = "mxcompat_convolve_1"
+"""The registered names, with the versions of the functions' interfaces."""
 
 
 @cache
 def register() -> bool:
-    """Register the function. Return False if XLA cannot call it: if the C code was not built, or if XLA's interface has
-    another version than `_native/ffi.h`."""
+    """Register the functions. Return False if XLA cannot call them: if the C code was not built, or if XLA's interface
+    has another version than `_native/ffi.h`."""
     if native is None:
         return False
     try:
-        jax.ffi.register_ffi_target(TARGET, native.multiply_for_xla, platform="cpu", api_version=1)
+        for target, function in ((TARGET, native.multiply_for_xla), (CONVOLVE, native.convolve_for_xla)):
+            jax.ffi.register_ffi_target(target, function, platform="cpu", api_version=1)
     except RuntimeError:  # jaxlib's error for another version of the interface
         return False
     return True

@@ -1,9 +1,9 @@
 """Convolutions in NumPy, on the host.
 
-The input patches, a strided view, are multiplied by the kernel as a matrix. If each output channel reads one input
-channel, the result is a sum of shifted inputs instead. The derivatives use the same two methods in reverse. All
-computation is in float32 or wider and is rounded once. `Plan` holds the values that depend only on shapes and
-parameters.
+Float32 is computed in C (`_native/convolve.c`). Without the C code, and for other dtypes, the input patches, a strided
+view, are multiplied by the kernel as a matrix. If each output channel reads one input channel, the result is a sum of
+shifted inputs instead. The derivatives use the same two methods in reverse. All computation is in float32 or wider and
+is rounded once. `Plan` holds the values that depend only on shapes and parameters.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
 from mxcompat._graph.policy import MOST_PLANS, PATCHES_AT_A_TIME
+from mxcompat._native import native
+from mxcompat._native.convolutions import Convolution
 
 from ..define import TABLE
 from ..products.contraction import rounded, times, widened
 from ..products.pullback import bilinear
-from .cpu import Sizes
-from .lowering import CONV
+from .lowering import CONV, Sizes
 
 __all__: list[str] = []
 
@@ -105,9 +106,38 @@ def _parts(x: Any, plan: Plan, taps: int) -> Iterator[slice]:
     return (slice(k, k + step) for k in range(0, x.shape[0], step))
 
 
+@lru_cache(MOST_PLANS)
+def _described(x: Sizes, w: Sizes, params: tuple) -> Convolution:
+    """Return the description for C of a convolution."""
+    stride, low, _, dilation, spread, groups, flip = params
+    outputs, steps = w[0] // groups, [math.prod(w[k + 1 :]) for k in range(len(w))]
+    one, *taps, channel = steps
+    start = sum((k - 1) * step for k, step in zip(w[1:-1], taps, strict=True)) if flip else 0
+    taps = [-step for step in taps] if flip else taps
+    before = [n if n >= 0 else n * d for n, d in zip(low, spread, strict=True)]  # the input is cut, then dilated
+    out = _plan(x, w, params).out
+    return Convolution(
+        x[0], groups, w[-1], outputs, x[1:-1], out, w[1:-1], stride, before, dilation, spread,
+        (outputs * one, one, channel, *taps), start,
+    )  # fmt: skip
+
+
+def _is_for_c(*arrays: Any) -> bool:
+    return native is not None and all(a.dtype == np.float32 and a.size for a in arrays)
+
+
+def _in_c(shape: Sizes, x: Any, other: Any, convolution: Convolution, for_weights: bool = False) -> Any:
+    out = np.empty(shape, np.float32)
+    x, other = np.ascontiguousarray(x), np.ascontiguousarray(other)
+    native.convolve(out, x, other, convolution.numbers(for_weights))
+    return out
+
+
 def _convolved(x: Any, w: Any, params: tuple) -> Any:
     """Return the convolution of arrays with one dtype, which is not half precision."""
     plan = _plan(x.shape, w.shape, params)
+    if _is_for_c(x, w):
+        return _in_c((x.shape[0], *plan.out, w.shape[0]), x, w, _described(x.shape, w.shape, params))
     x, w, groups = _padded(x, plan), _flipped(w, params[6]), params[5]
     shape = (x.shape[0], *plan.out, w.shape[0])
     if not (x.size and w.size and math.prod(shape)):
@@ -159,6 +189,12 @@ def _pull_conv(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, w: Any) -> 
     x, w, g = widened(x, y.dtype), widened(w, y.dtype), widened(g, y.dtype)
     if not g.size or not w.size:
         return np.zeros(x.shape, x.dtype), np.zeros(w.shape, w.dtype)
+    if _is_for_c(x, w, g):
+        described = _described(x.shape, w.shape, params)
+        return (
+            _in_c(x.shape, g, w, described.for_inputs()) if wanted[0] else None,
+            _in_c(w.shape, x, g, described, for_weights=True) if wanted[1] else None,
+        )
     plan = _plan(x.shape, w.shape, params)
     gx = _pull_input(g, x, _flipped(w, params[6]), plan, params[5]) if wanted[0] else None
     gw = _flipped(_pull_weight(g, _padded(x, plan), w.shape, plan, params), params[6]) if wanted[1] else None

@@ -1,6 +1,6 @@
 """The op behind all convolutions: `jax.lax.conv_general_dilated` in MLX's layouts, see `conv`.
 
-Inputs are `(N, ..., C)`, weights `(O, ..., C / groups)`.
+Inputs are `(N, ..., C)`, weights `(O, ..., C / groups)`. On a CPU, `_graph/passes/convolutions.py` replaces XLA's code.
 """
 
 from __future__ import annotations
@@ -8,13 +8,20 @@ from __future__ import annotations
 from typing import Any
 
 from mxcompat._array.promotion import promote
-from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy, is_known
-from mxcompat._jax import jax, jnp
+from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
+from mxcompat._jax import jax, jnp, lax
 
 from ..define import op
-from .cpu import Sizes, convolve_on_cpu, plain
 
-__all__ = ["CONV", "check_channels"]
+__all__ = ["CONV", "Sizes", "check_channels"]
+
+Sizes = tuple[int, ...]
+
+_LAYOUTS = {
+    1: ("NHC", "OHI", "NHC"),
+    2: ("NHWC", "OHWI", "NHWC"),
+    3: ("NDHWC", "ODHWI", "NDHWC"),
+}
 
 
 def _conv(
@@ -32,9 +39,10 @@ def _conv(
     if flip:
         w = jnp.flip(w, tuple(range(1, 1 + spatial)))
     padding = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
-
-    convolve = convolve_on_cpu if jax.default_backend() == "cpu" and is_known(x.shape) else plain
-    return convolve(x, w, stride, padding, kernel_dilation, input_dilation, groups)
+    return lax.conv_general_dilated(
+        x, w, stride, padding, lhs_dilation=input_dilation, rhs_dilation=kernel_dilation,
+        dimension_numbers=_LAYOUTS[spatial], feature_group_count=groups, precision=lax.Precision.HIGHEST,
+    )  # fmt: skip
 
 
 def check_channels(x: Sizes, w: Sizes, groups: int) -> None:

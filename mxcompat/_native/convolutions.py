@@ -1,0 +1,57 @@
+"""Descriptions of convolutions for `convolve.c`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Convolution"]
+
+
+class Convolution(NamedTuple):
+    """A convolution of `(images, *inputs, groups * channels)`, with a result `(images, *out, groups * outputs)`.
+
+    Along an axis, output `o` reads the input `(o * stride + t * dilation - low) / spread` for tap `t` of the kernel, if
+    this is an integer and inside the input.
+
+    Args:
+        channels, outputs: of each group.
+        steps: from one weight to the next, in elements: of groups, outputs, channels and, for each axis, taps.
+        start: the place of the first weight.
+    """
+
+    images: int
+    groups: int
+    channels: int
+    outputs: int
+    inputs: Sequence[int]
+    out: Sequence[int]
+    kernel: Sequence[int]
+    stride: Sequence[int]
+    low: Sequence[int]
+    dilation: Sequence[int]
+    spread: Sequence[int]
+    steps: Sequence[int]
+    start: int = 0
+
+    def numbers(self, for_weights: bool) -> np.ndarray:
+        """Return the numbers that C reads. With `for_weights`, C computes the gradient of the weights."""
+        missing = 3 - len(self.out)  # C has three axes
+        sizes = (self.inputs, self.out, self.kernel, self.stride, self.low, self.dilation, self.spread)
+        axes = [n for axis in sizes for n in (*[axis is not self.low] * missing, *axis)]
+        steps = [*self.steps[:3], *[0] * missing, *self.steps[3:]]
+        first = [for_weights, self.images, self.groups, self.channels, self.outputs]
+        return np.array([*first, *axes, self.start, *steps], np.int64)
+
+    def for_inputs(self) -> Convolution:
+        """Return the convolution of the cotangent of the result that gives the gradient of the input."""
+        group, output, channel, *taps = self.steps
+        ends = [k - 1 for k in self.kernel]
+        return Convolution(
+            self.images, self.groups, self.outputs, self.channels, self.out, self.inputs, self.kernel, self.spread,
+            [n * d - low for n, d, low in zip(ends, self.dilation, self.low, strict=True)], self.dilation, self.stride,
+            (group, channel, output, *[-step for step in taps]), self.start + sum(map(operator.mul, ends, taps)),
+        )  # fmt: skip

@@ -1,0 +1,193 @@
+"""Convolutions in C (`_native/convolve.c`): their values, and the pass that puts calls of C into XLA's programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import mxcompat.core as mx
+from mxcompat._graph.run.foreign import CONVOLVE
+from mxcompat._graph.run.lowering import lower
+from mxcompat._native import native
+from mxcompat._native.convolutions import Convolution
+from mxcompat.ext import debug
+
+pytestmark = pytest.mark.skipif(native is None, reason="no compiler of C")
+
+LAYOUTS = {1: ("NHC", "OHI", "NHC"), 2: ("NHWC", "OHWI", "NHWC"), 3: ("NDHWC", "ODHWI", "NDHWC")}
+
+
+@pytest.fixture(params=["avx512", "avx2", "plain"])
+def instructions(request):
+    before = native.choose_instructions("plain")
+    try:
+        native.choose_instructions(request.param)
+    except ValueError:
+        native.choose_instructions(before)
+        pytest.skip("this processor has not these instructions")
+    yield
+    native.choose_instructions(before)
+
+
+def drawn(rng: np.random.Generator) -> Convolution:
+    """Return a random convolution with a result."""
+    while True:
+        axes = int(rng.integers(1, 4))
+
+        def some(*choices: int, axes: int = axes) -> list[int]:
+            return [int(n) for n in rng.choice(choices, axes)]
+
+        (groups,), (channels,), (outputs,) = some(1, 1, 2, 3)[:1], some(1, 2, 3, 8, 13)[:1], some(1, 2, 7, 33)[:1]
+        if rng.random() < 0.2:
+            groups, channels, outputs = 37, 1, int(rng.integers(1, 3))
+        inputs, kernel, stride = some(1, 3, 6, 9, 14), some(1, 2, 3, 4), some(1, 1, 2, 3)
+        low, high, dilation, spread = some(0, 1, 2), some(0, 1, 3), some(1, 1, 2), some(1, 1, 2, 3)
+        lengths = [
+            (n - 1) * p + 1 + a + b - d * (k - 1)
+            for n, p, a, b, d, k in zip(inputs, spread, low, high, dilation, kernel, strict=True)
+        ]
+        if min(lengths) > 0:
+            out = [(n - 1) // s + 1 for n, s in zip(lengths, stride, strict=True)]
+            shape = (outputs * groups, *kernel, channels)
+            one, *taps, channel = (math.prod(shape[k + 1 :]) for k in range(len(shape)))
+            steps = (outputs * one, one, channel, *taps)
+            images = int(rng.integers(1, 4))
+            return Convolution(
+                images, groups, channels, outputs, inputs, out, kernel, stride, low, dilation, spread, steps
+            )
+
+
+def places(c: Convolution) -> Iterator[tuple[tuple, tuple, tuple]]:
+    """Yield the places of each tap, of an output, and of the input that the tap reads for it."""
+    for tap in product(*map(range, c.kernel)):
+        for out in product(*map(range, c.out)):
+            read = [o * s + t * d - a for o, s, t, d, a in zip(out, c.stride, tap, c.dilation, c.low, strict=True)]
+            inside = [n % p == 0 and 0 <= n // p < size for n, p, size in zip(read, c.spread, c.inputs, strict=True)]
+            if all(inside):
+                yield tap, out, tuple(n // p for n, p in zip(read, c.spread, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_values_and_gradients_equal_sums(seed, instructions):
+    rng = np.random.default_rng(seed)
+    c = drawn(rng)
+    x = rng.standard_normal((c.images, *c.inputs, c.groups, c.channels)).astype("f")
+    w = rng.standard_normal((c.groups, c.outputs, *c.kernel, c.channels)).astype("f")
+    g = rng.standard_normal((c.images, *c.out, c.groups, c.outputs)).astype("f")
+    y, gx, gw = (np.zeros(a.shape) for a in (g, x, w))
+    every = slice(None)
+    for tap, out, read in places(c):
+        weights = w[(every, every, *tap)].astype(float)
+        y[(every, *out)] += np.einsum("ngc,goc->ngo", x[(every, *read)], weights)
+        gx[(every, *read)] += np.einsum("ngo,goc->ngc", g[(every, *out)], weights)
+        gw[(every, every, *tap)] += np.einsum("ngo,ngc->goc", g[(every, *out)].astype(float), x[(every, *read)])
+    for want, first, second, numbers in (
+        (y, x, w, c.numbers(False)), (gx, g, w, c.for_inputs().numbers(False)), (gw, x, g, c.numbers(True))
+    ):  # fmt: skip
+        got = np.full(want.shape, np.nan, np.float32)
+        native.convolve(got, first, second, numbers)
+        np.testing.assert_allclose(got, want, atol=1e-5 * (1 + np.abs(want).max()), err_msg=str(c))
+
+
+def test_weights_may_be_stored_in_any_order():
+    x, w = np.random.randn(1, 6, 5, 3).astype("f"), np.random.randn(4, 2, 3, 3).astype("f")
+    given = (1, 1, 3, 4, (6, 5), (5, 3), (2, 3), (1, 1), (0, 0), (1, 1), (1, 1))
+    want, got = np.empty((1, 5, 3, 4), np.float32), np.empty((1, 5, 3, 4), np.float32)
+    native.convolve(want, x, w, Convolution(*given, (72, 18, 1, 9, 3)).numbers(False))
+    turned = np.ascontiguousarray(w[:, ::-1].transpose(3, 2, 1, 0))  # channels, columns, rows upwards, outputs
+    native.convolve(got, x, turned, Convolution(*given, (4, 1, 24, -4, 8), 4).numbers(False))
+    assert np.array_equal(got, want)
+
+
+def test_results_do_not_depend_on_the_number_of_images():
+    """Test that the sums are the same for an image alone, and among others."""
+    x, w = np.random.randn(5, 20, 11, 40).astype("f"), np.random.randn(50, 3, 3, 40).astype("f")
+    all_at_once = np.array(mx.conv2d(mx.array(x), mx.array(w)))
+    assert np.array_equal(all_at_once[3:4], np.array(mx.conv2d(mx.array(x[3:4]), mx.array(w))))
+
+
+def compiled(function, *args):
+    """Return the text of a function after the passes, and its results."""
+    lowered = lower(jax.jit(function).trace(*args))
+    return str(lowered.compiler_ir("stablehlo")), lowered.compile({})(*args)
+
+
+def convolved(x, w, groups=1, stride=2, spread=1):
+    axes = x.ndim - 2
+    return lax.conv_general_dilated(
+        x, w, (stride,) * axes, [(1, 2)] * axes, (spread,) * axes, dimension_numbers=LAYOUTS[axes],
+        feature_group_count=groups, precision=lax.Precision.HIGHEST,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("axes", "groups", "spread"), [(1, 1, 1), (2, 1, 2), (2, 2, 1), (2, 4, 1), (3, 1, 1)])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float16, jnp.bfloat16])
+def test_values_and_gradients_call_c(axes, groups, spread, dtype):
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.standard_normal((2, *[7, 6, 5][:axes], 4)), dtype)
+    w = jnp.asarray(rng.standard_normal((8, *[3, 2, 2][:axes], 4 // groups)), dtype)
+
+    def gradients(x, w):
+        y, pull = jax.vjp(lambda x, w: convolved(x, w, groups, 3 - spread, spread), x, w)
+        return y, *pull(jnp.cos(jnp.arange(y.size)).reshape(y.shape).astype(y.dtype))
+
+    text, got = compiled(gradients, x, w)
+    assert text.count(CONVOLVE) == 3
+    assert "stablehlo.convolution" not in text
+    by_xla = jax.jit(lambda *args: gradients(*args))(x.astype(jnp.float32), w.astype(jnp.float32))
+    for a, b in zip(got, by_xla, strict=True):
+        assert a.dtype == dtype
+        tol = 1e-5 if dtype == jnp.float32 else 2e-2
+        np.testing.assert_allclose(a.astype(jnp.float32), b, rtol=tol, atol=tol * float(jnp.abs(b).max()))
+
+
+def test_other_layouts_and_dtypes_are_left_to_xla():
+    x, w = jnp.ones((2, 6, 5, 4)), jnp.ones((8, 3, 2, 4))
+
+    def channels_first(x, w):
+        return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NCHW", "OIHW", "NCHW"))
+
+    for function, *args in (
+        (channels_first, x.transpose(0, 3, 1, 2), w.transpose(0, 3, 1, 2)),
+        (convolved, x.astype(jnp.int32), w.astype(jnp.int32)),
+        (convolved, jnp.ones((0, 6, 5, 4)), w),
+    ):
+        text, got = compiled(function, *args)
+        assert CONVOLVE not in text
+        np.testing.assert_allclose(got, function(*args), rtol=1e-5)
+
+
+def test_the_gradient_of_groups_is_right_where_xla_is_wrong():
+    """Compare a gradient for which XLA's own code for CPUs returned wrong numbers."""
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((3, 6, 20, 3)).astype("f"), rng.standard_normal((6, 2, 2, 1)).astype("f")
+
+    def loss(x, groups):
+        parts = [
+            mx.conv_general(x[..., k : k + 3 // groups], w[2 * k : 2 * (k + 3 // groups)],
+                            padding=([1, 2], [1, 0]), groups=3 // groups if groups == 1 else 1)
+            for k in range(groups)
+        ]  # fmt: skip
+        y = mx.concatenate(parts, -1)
+        return (y * mx.cos(mx.arange(y.size)).reshape(y.shape)).sum()
+
+    x, w = mx.array(x), mx.array(w)
+    with debug.host_disabled():
+        together, alone = (np.array(mx.grad(loss)(x, groups)) for groups in (1, 3))
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-4)
+
+
+def test_numbers_that_do_not_fit_raise():
+    call = jax.ffi.ffi_call(CONVOLVE, jax.ShapeDtypeStruct((1, 4, 4, 8), jnp.float32))
+    args = jnp.ones((1, 4, 4, 2)), jnp.ones((8, 1, 1, 3))
+    convolution = Convolution(1, 1, 2, 8, (4, 4), (4, 4), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), (16, 2, 1, 2, 2))
+    for numbers in (convolution.numbers(False), np.zeros(3, np.int64)):
+        with pytest.raises(Exception, match="INVALID_ARGUMENT"):
+            jax.block_until_ready(jax.jit(lambda *args, n=numbers: call(*args, numbers=n))(*args))
