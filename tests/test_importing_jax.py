@@ -6,9 +6,12 @@ import re
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from operator import attrgetter
 
 import pytest
+
+from mxcompat._graph.run import platform
 
 from .test_project import ROOT, SOURCES
 
@@ -233,6 +236,20 @@ def test_other_devices_are_looked_for_where_there_may_be_some(tmp_path, monkeypa
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
     program = "import sys, mxcompat.core as mx; print(mx.default_device(), 'jax' in sys.modules)"
     assert run(program, JAX_PLATFORMS="") == "Device(cpu, 0) True\n"
+
+
+@pytest.mark.parametrize("package", ["a-1.0.dist-info", "a.egg-info"])
+@pytest.mark.parametrize("group", ["jax_plugins", "console_scripts"])
+def test_plugins_are_found_where_packages_declare_them(package, group, tmp_path):
+    """Compare the files of packages with `importlib.metadata`, which takes long to import."""
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "METADATA").write_text("Name: a\nVersion: 1.0\n")
+    (tmp_path / package / "PKG-INFO").write_text("Name: a\nVersion: 1.0\n")
+    (tmp_path / package / "entry_points.txt").write_text(f"[{group}]\nnone = none\n")
+    (distribution,) = metadata.distributions(path=[str(tmp_path)])
+    declared = any(point.group == "jax_plugins" for point in distribution.entry_points)
+    assert platform._has_plugin(str(tmp_path)) == declared == (group == "jax_plugins")
+    assert not platform._has_plugin(str(tmp_path / "no such folder"))
 
 
 @pytest.mark.parametrize("settings", [{}, {"MXCOMPAT_HOST": "0", "MXCOMPAT_CACHE": "1"}])

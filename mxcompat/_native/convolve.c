@@ -1,8 +1,8 @@
 /* Convolutions of float32 arrays with channels last, and their gradients.
 
    Each element of the kernel, a tap, multiplies a pixel of the input by a matrix. The inputs of each tap are found
-   through pointers, so no patches are copied, and stride, padding, dilation and the number of axes do not matter to the
-   inner loops. A pointer to zeros stands for padding, and for the gaps of an input that is dilated. Outputs along an axis
+   through pointers, so no patches are copied, and the inner loops do not depend on stride, padding, dilation and the
+   number of axes. A pointer to zeros stands for padding, and for the gaps of an input that is dilated. Outputs along an axis
    are ordered by the taps that meet no gap, so that outputs that are computed together skip the same taps. */
 #include "kernels.h"
 #include <stdlib.h>
@@ -576,6 +576,8 @@ int read_convolution(const int64_t *n, Convolution *c, size_t sizes[3]) {
         return -1;
     /* the places of weights must be inside w, from the least to the largest */
     ptrdiff_t least = c->w_start, most = c->w_start;
+    if (least < 0 || least > (ptrdiff_t)sizes[1])
+        return -1;
     const size_t counts[] = {c->groups, c->outputs, c->channels, c->kernel[0], c->kernel[1], c->kernel[2]};
     const ptrdiff_t steps[] = {c->w_group, c->w_output, c->w_channel, c->w_tap[0], c->w_tap[1], c->w_tap[2]};
     for (int k = 0; k < 6 && sizes[1] > 0; k++) {

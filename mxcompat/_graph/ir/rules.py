@@ -69,8 +69,8 @@ COST = Rules()
 times."""
 
 QUICK: set[Op] = set()
-"""Ops that are as fast in NumPy as in XLA, even for large results. A Program of mostly such ops is not compiled
-early."""
+"""Ops that are as fast in NumPy as in XLA, even for large results, and do not use BLAS. A Program of mostly such ops is
+not compiled early."""
 
 LAPACK: set[Op] = set()
 """Ops for which XLA calls LAPACK on a CPU."""

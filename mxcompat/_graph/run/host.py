@@ -65,17 +65,21 @@ def _has_rules(code: Code) -> bool:
 
 def has_products(program: Program) -> bool:
     """Return True if the Program, or a nested one, may have a matrix product for which BLAS would use several threads:
-    an op with a cost rule."""
+    an op with a cost rule that is not computed without BLAS."""
     return _has_products(program.code) and estimated_seconds(program) > policy.THREADED_SECONDS
 
 
 def _has_products(code: Code) -> bool:
     if "has products" not in code.facts:
         code.facts["has products"] = any(
-            any(_has_products(p.code) for p in inner) if (inner := programs_in(params)) else op in COST
+            any(_has_products(p.code) for p in inner) if (inner := programs_in(params)) else _uses_blas(op)
             for op, params, _ in code.instructions
         )
     return code.facts["has products"]
+
+
+def _uses_blas(op: Op) -> bool:
+    return op in COST and op not in QUICK
 
 
 def _by_price(code: Code) -> tuple[list[int], list[int]]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
+from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, QUICK, READS_INPUTS, RESIDUALS
 from mxcompat._graph.policy import MOST_PLANS, PATCHES_AT_A_TIME
 from mxcompat._native import native
 from mxcompat._native.convolutions import Convolution
@@ -29,6 +29,9 @@ from ..products.pullback import bilinear
 from .lowering import CONV, Sizes
 
 __all__: list[str] = []
+
+if native is not None:  # XLA calls the same C
+    QUICK.add(CONV)
 
 Slices = tuple[slice, ...]
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import from_numpy
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, QUICK
 from mxcompat._graph.policy import QUANTIZED_ELEMENTS
+from mxcompat._native import native
 
 from ..products.contraction import chosen, clipped, multiply, pull_product, rounded, swapped, wide_dtype, widened
 from ..products.stored import KINDS, Stored, gathered, multiplied
@@ -27,6 +28,10 @@ from .stored import elements, stored
 __all__: list[str] = []
 
 _f32 = np.float32
+
+
+if native is not None:  # XLA calls the same C
+    QUICK.update((QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP, GATHER_QMM, GATHER_QMM_FP, QQMM, GATHER_QQMM))
 
 
 @HOST.of(TO_FP8)
