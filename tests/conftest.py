@@ -22,7 +22,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # true for a background j
 
 os.environ["MXCOMPAT_CACHE"] = "0"
 os.environ.setdefault(  # mxcompat's own default, for tests that start JAX first; see `_graph.run.platform`
-    "XLA_FLAGS", "--xla_backend_extra_options=-disable-loop-idiom-hashrecognize"
+    "XLA_FLAGS",
+    "--xla_backend_extra_options=-disable-loop-idiom-hashrecognize,xla_cpu_small_while_loop_byte_threshold=1024",
 )
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

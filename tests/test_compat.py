@@ -441,6 +441,19 @@ class TestXLA:
         env.pop("XLA_FLAGS", None)
         assert output("-c", program, env=env) == "1\n"
 
+    def test_loops_that_write_into_arrays_are_loops_of_xla(self) -> None:
+        """Test that XLA does not compile such a loop into one function, in which each write copies the array."""
+        program = """
+import jax, mxcompat.core as mx
+mx.eval(mx.ones(3) + 1)
+loop = jax.jit(lambda x: jax.lax.fori_loop(0, 1000, lambda i, x: x.at[i].set(x[(i + 1) % 1000] + 1), x))
+text = loop.lower(jax.ShapeDtypeStruct((1000, 512), "float32")).compile().as_text()
+print("while(" in text, "xla_cpu_small_call" in text)
+"""
+        env = {**os.environ, "MXCOMPAT_HOST": "0"}
+        env.pop("XLA_FLAGS", None)
+        assert output("-c", program, env=env) == "True False\n"
+
 
 @pytest.mark.parametrize("name", ["serialized-executables", "settings"])
 def test_nothing_is_kept_on_disk_without(name: str, tmp_path: Path) -> None:

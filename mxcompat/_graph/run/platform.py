@@ -13,6 +13,7 @@ from typing import Any
 from mxcompat._compat.xla import hash_recognition
 from mxcompat._jax import is_imported, jax
 
+from .. import policy
 from .forked import require_threads
 from .priority import candidates, threads
 
@@ -30,7 +31,7 @@ def backend() -> str:
         while before_start:
             before_start.pop()()
         before = threads()
-        with _without_hash_recognition():
+        with _with_extra_options():
             _started.append(jax.default_backend())
         if _started[0] == "cpu":
             candidates(threads() - before)
@@ -38,15 +39,19 @@ def backend() -> str:
 
 
 @contextmanager
-def _without_hash_recognition() -> Iterator[None]:
-    """Switch off LLVM's recognition of checksums in loops, which never ends for a loop into which random bits are fused
-    (the codes of random weights). XLA reads its flags at the start. LLVM ends the process at an unknown flag, so it is
-    set only for tested versions."""
+def _with_extra_options() -> Iterator[None]:
+    """Set options of XLA's back-end while it starts, when it reads its flags.
+
+    LLVM's recognition of checksums in loops is switched off: it never ends for a loop into which random bits are fused
+    (the codes of random weights). LLVM ends the process at an unknown option, so options are set only for tested
+    versions. Loops that move more than `SMALL_LOOP_BYTES` stay loops of XLA, which write into arrays in place.
+    """
     flags = os.environ.get("XLA_FLAGS")
-    if not hash_recognition.holds or _LLVM in (flags or ""):
+    if not hash_recognition.holds or _EXTRA in (flags or ""):
         yield
         return
-    os.environ["XLA_FLAGS"] = f"{flags or ''} {_LLVM}=-disable-loop-idiom-hashrecognize".strip()
+    options = f"-disable-loop-idiom-hashrecognize,xla_cpu_small_while_loop_byte_threshold={policy.SMALL_LOOP_BYTES}"
+    os.environ["XLA_FLAGS"] = f"{flags or ''} {_EXTRA}={options}".strip()
     try:
         yield
     finally:
@@ -56,7 +61,7 @@ def _without_hash_recognition() -> Iterator[None]:
             os.environ["XLA_FLAGS"] = flags
 
 
-_LLVM = "--xla_backend_extra_options"
+_EXTRA = "--xla_backend_extra_options"
 
 
 @cache
