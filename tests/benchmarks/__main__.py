@@ -23,7 +23,6 @@ ROUNDS = 21
 
 def time_row(workload: Workload, rounds: int) -> Row:
     row = Row(workload.name, "us", *timing.measure(timing.steps(workload), rounds))
-    row.limit(None, workload.most_us)
     row.limit("jax.jit", workload.of_jax)
     row.limit("MLX", workload.of_mlx)
     return row
