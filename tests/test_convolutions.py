@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import resource
 from collections.abc import Iterator
 from itertools import product
 
@@ -13,6 +14,7 @@ import pytest
 from jax import lax
 
 import mxcompat.core as mx
+from mxcompat._graph.passes import convolutions
 from mxcompat._graph.run.foreign import CONVOLVE
 from mxcompat._graph.run.lowering import lower
 from mxcompat._native import native
@@ -31,7 +33,7 @@ def instructions(request):
         native.choose_instructions(request.param)
     except ValueError:
         native.choose_instructions(before)
-        pytest.skip("this processor has not these instructions")
+        pytest.skip("this processor lacks these instructions")
     yield
     native.choose_instructions(before)
 
@@ -48,7 +50,7 @@ def drawn(rng: np.random.Generator) -> Convolution:
         if rng.random() < 0.2:
             groups, channels, outputs = 37, 1, int(rng.integers(1, 3))
         inputs, kernel, stride = some(1, 3, 6, 9, 14), some(1, 2, 3, 4), some(1, 1, 2, 3)
-        low, high, dilation, spread = some(0, 1, 2), some(0, 1, 3), some(1, 1, 2), some(1, 1, 2, 3)
+        low, high, dilation, spread = some(-1, 0, 1, 2), some(-1, 0, 1, 3), some(1, 1, 2), some(1, 1, 2, 3)
         lengths = [
             (n - 1) * p + 1 + a + b - d * (k - 1)
             for n, p, a, b, d, k in zip(inputs, spread, low, high, dilation, kernel, strict=True)
@@ -106,11 +108,25 @@ def test_weights_may_be_stored_in_any_order():
     assert np.array_equal(got, want)
 
 
-def test_results_do_not_depend_on_the_number_of_images():
+@pytest.mark.parametrize("shape", [(5, 20, 11, 40), (4, 3, 100, 256)])
+def test_results_do_not_depend_on_the_number_of_images(shape):
     """Test that the sums are the same for an image alone, and among others."""
-    x, w = np.random.randn(5, 20, 11, 40).astype("f"), np.random.randn(50, 3, 3, 40).astype("f")
-    all_at_once = np.array(mx.conv2d(mx.array(x), mx.array(w)))
-    assert np.array_equal(all_at_once[3:4], np.array(mx.conv2d(mx.array(x[3:4]), mx.array(w))))
+    x, w = np.random.randn(*shape).astype("f"), np.random.randn(50, 3, 3, shape[-1]).astype("f")
+    all_at_once = np.array(mx.conv2d(mx.array(x), mx.array(w), padding=1))
+    for k in range(shape[0]):
+        alone = np.array(mx.conv2d(mx.array(x[k : k + 1]), mx.array(w), padding=1))
+        assert np.array_equal(all_at_once[k : k + 1], alone)
+
+
+def test_the_gradient_of_a_long_convolution_needs_little_memory():
+    """Test that taps become channels for flipped kernels, too: tables of outputs by taps would take 640 MB here."""
+    x, w = np.random.randn(1, 40000, 1).astype("f"), np.random.randn(1, 2000, 1).astype("f")
+    c = Convolution(1, 1, 1, 1, (40000,), (38001,), (2000,), (1,), (0,), (1,), (1,), (2000, 2000, 1, 1))
+    g, got = np.random.randn(1, 38001, 1).astype("f"), np.empty_like(x)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    native.convolve(got, g, w, c.for_inputs().numbers(False))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+    np.testing.assert_allclose(got.ravel(), np.convolve(g.ravel(), w.ravel()), atol=1e-2)
 
 
 def compiled(function, *args):
@@ -164,24 +180,37 @@ def test_other_layouts_and_dtypes_are_left_to_xla():
         np.testing.assert_allclose(got, function(*args), rtol=1e-5)
 
 
-def test_the_gradient_of_groups_is_right_where_xla_is_wrong():
-    """Compare a gradient for which XLA's own code for CPUs returned wrong numbers."""
+NEGATIVE = {
+    "groups": ((3, 6, 20, 3), (6, 2, 2, 1), 3, ([1, 2], [1, 0]), 1),
+    "two axes": ((3, 6, 20, 3), (6, 2, 2, 3), 1, ([1, 2], [1, 0]), 1),
+    "one axis": ((2, 30, 4), (8, 3, 4), 1, ([4], [0]), 1),
+    "a dilated input": ((2, 12, 9, 4), (8, 3, 2, 4), 1, ([4, 0], [0, 3]), 2),
+    "a cut input": ((2, 12, 9, 4), (8, 3, 2, 4), 1, ([-2, 1], [0, -3]), 2),
+}
+
+
+@pytest.mark.parametrize("called", [True, False], ids=["in C", "by XLA"])
+@pytest.mark.parametrize("name", NEGATIVE)
+def test_gradients_with_negative_paddings_equal_sums(name, called, monkeypatch):
+    """Compare gradients for which XLA's own code for CPUs returned wrong numbers."""
+    if not called:
+        monkeypatch.setattr(convolutions, "register", lambda: False)
+    debug.clear_cache()
+    shape, kernel, groups, padding, spread = NEGATIVE[name]
     rng = np.random.default_rng(0)
-    x, w = rng.standard_normal((3, 6, 20, 3)).astype("f"), rng.standard_normal((6, 2, 2, 1)).astype("f")
+    x, w = rng.standard_normal(shape).astype("f"), rng.standard_normal(kernel).astype("f")
 
-    def loss(x, groups):
-        parts = [
-            mx.conv_general(x[..., k : k + 3 // groups], w[2 * k : 2 * (k + 3 // groups)],
-                            padding=([1, 2], [1, 0]), groups=3 // groups if groups == 1 else 1)
-            for k in range(groups)
-        ]  # fmt: skip
-        y = mx.concatenate(parts, -1)
-        return (y * mx.cos(mx.arange(y.size)).reshape(y.shape)).sum()
+    def convolve(x, w):
+        return mx.conv_general(mx.array(x), mx.array(w), padding=padding, groups=groups, input_dilation=spread)
 
-    x, w = mx.array(x), mx.array(w)
+    g = rng.standard_normal(convolve(x, w).shape).astype("f")
     with debug.host_disabled():
-        together, alone = (np.array(mx.grad(loss)(x, groups)) for groups in (1, 3))
-    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-4)
+        gradients = [np.array(a) for a in mx.vjp(convolve, [mx.array(x), mx.array(w)], [mx.array(g)])[1]]
+    for place, gradient in enumerate(gradients):
+        direction = rng.standard_normal(gradient.shape).astype("f")
+        along = convolve(*[direction if k == place else a for k, a in enumerate((x, w))])  # as y is linear in each
+        np.testing.assert_allclose((gradient * direction).sum(), (g * np.array(along)).sum(), rtol=1e-3, atol=1e-2)
+    debug.clear_cache()
 
 
 def test_numbers_that_do_not_fit_raise():

@@ -21,9 +21,9 @@ stablehlo: Any = stand_in("jaxlib.mlir.dialects.stablehlo")
 
 _NAMES = {
     "ir": (
-        "ArrayAttr", "BlockArgument", "DenseElementsAttr", "DenseFPElementsAttr", "DictAttr", "F16Type", "F32Type",
-        "F64Type", "FloatAttr", "FunctionType", "InsertionPoint", "IntegerAttr", "IntegerType", "Location", "OpResult",
-        "Operation", "RankedTensorType", "StringAttr", "WalkResult",
+        "ArrayAttr", "BlockArgument", "DenseElementsAttr", "DenseFPElementsAttr", "DenseI64ArrayAttr", "DictAttr",
+        "F16Type", "F32Type", "F64Type", "FloatAttr", "FunctionType", "InsertionPoint", "IntegerAttr", "IntegerType",
+        "Location", "OpResult", "Operation", "RankedTensorType", "StringAttr", "WalkResult",
     ),
     "func": ("CallOp", "FuncOp", "ReturnOp"),
     "stablehlo": (

@@ -41,13 +41,14 @@ class Convolution(NamedTuple):
         """Return the numbers that C reads. With `for_weights`, C computes the gradient of the weights."""
         missing = 3 - len(self.out)  # C has three axes
         sizes = (self.inputs, self.out, self.kernel, self.stride, self.low, self.dilation, self.spread)
-        axes = [n for axis in sizes for n in (*[axis is not self.low] * missing, *axis)]
+        fills = (1, 1, 1, 1, 0, 1, 1)
+        axes = [n for fill, given in zip(fills, sizes, strict=True) for n in (*[fill] * missing, *given)]
         steps = [*self.steps[:3], *[0] * missing, *self.steps[3:]]
         first = [for_weights, self.images, self.groups, self.channels, self.outputs]
         return np.array([*first, *axes, self.start, *steps], np.int64)
 
     def for_inputs(self) -> Convolution:
-        """Return the convolution of the cotangent of the result that gives the gradient of the input."""
+        """Return the convolution that computes the gradient of the input from the cotangent of the result."""
         group, output, channel, *taps = self.steps
         ends = [k - 1 for k in self.kernel]
         return Convolution(

@@ -2,8 +2,8 @@
 
    Each element of the kernel, a tap, multiplies a pixel of the input by a matrix. The inputs of each tap are found
    through pointers, so no patches are copied, and the inner loops do not depend on stride, padding, dilation and the
-   number of axes. A pointer to zeros stands for padding, and for the gaps of an input that is dilated. Outputs along an axis
-   are ordered by the taps that meet no gap, so that outputs that are computed together skip the same taps. */
+   number of axes. A pointer to zeros stands for padding. In a dilated input, some taps of an output fall into gaps.
+   Outputs whose taps fall into the same gaps are computed together, and skip those taps. */
 #include "kernels.h"
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,13 @@ enum {
     TAPS = 64,           /* most taps in such a sum */
     MERGED_CHANNELS = 8, /* most input channels for which the taps along the last axis become channels */
     SUMMED_PIXELS = 512, /* most pixels in a sum of the weights' gradient */
-    RANGE = 64,          /* channels of the weights' gradient that one thread computes at a time, if each is alone */
+    RANGE = 64,          /* channels of the weights' gradient that one thread computes at a time, if each is a group */
     TILES = 8,           /* tiles of channels of the weights' gradient that one thread computes at a time */
     PARTS = 4,           /* least parts for each thread, if there is enough work */
     WORK = 1 << 18       /* products that are worth another thread */
 };
+
+static const int64_t MOST_PADDING = (int64_t)1 << 40;
 
 static size_t smaller(size_t x, size_t y) { return x < y ? x : y; }
 
@@ -37,7 +39,9 @@ typedef struct {
     size_t columns;        /* outputs of a tile */
     size_t range;          /* channels of the weights' gradient that are computed at a time */
     size_t taps, pixels;   /* in a kernel; in an output */
-    size_t blocks, splits; /* number of tiles for the outputs of a group; parts of these for threads */
+    size_t blocks, splits; /* tiles of outputs in a group; into how many parts the threads divide them */
+    size_t unmerged;       /* channels before taps were merged with them */
+    ptrdiff_t w_merged;    /* from one merged tap to the next in `w` */
     size_t step[AXES], image; /* elements from one pixel to the next, along each axis; elements of an image */
     size_t (*tap)[AXES];      /* the places of all taps along the axes */
     size_t *order[AXES];      /* the outputs of each axis, in the order in which they are computed */
@@ -58,7 +62,7 @@ static int plan_axis(Task *task, int k) {
     ptrdiff_t *at = task->at[k] = malloc((out * kernel + 1) * sizeof(ptrdiff_t));
     if (order == NULL || at == NULL)
         return -1;
-    for (size_t phase = 0; phase < period; phase++)
+    for (size_t phase = 0; phase < period && phase < out; phase++)
         for (size_t o = phase; o < out; o += period)
             order[next++] = o;
     for (size_t n = 0; n < out; n++)
@@ -112,7 +116,8 @@ static ptrdiff_t weight_of(const Task *task, size_t group, size_t output, size_t
     const Convolution *c = &task->of;
     const size_t *tap = task->tap[number];
     ptrdiff_t place = c->w_start + (ptrdiff_t)group * c->w_group + (ptrdiff_t)output * c->w_output +
-                      (ptrdiff_t)channel * c->w_channel;
+                      (ptrdiff_t)(channel % task->unmerged) * c->w_channel +
+                      (ptrdiff_t)(channel / task->unmerged) * task->w_merged;
     for (int k = 0; k < AXES; k++)
         place += (ptrdiff_t)tap[k] * c->w_tap[k];
     return place;
@@ -136,15 +141,18 @@ static void pack(void *context, size_t first, size_t last, size_t participant) {
                 for (size_t k = 0; k < length; k += SQUARE)
                     for (size_t n = 0; n < count; n++) {
                         const float *from = task->w + weight_of(task, group, start + n, t, channel + k);
-                        for (size_t i = k; i < smaller(k + SQUARE, length); i++, from += c->w_channel)
+                        for (size_t i = k; i < smaller(k + SQUARE, length); i++, from += c->w_channel) {
+                            if (task->unmerged < c->channels)
+                                from = task->w + weight_of(task, group, start + n, t, channel + i);
                             to[i * task->columns + n] = *from;
+                        }
                     }
         }
     }
 }
 
-/* The memory of a thread for tiles: pieces, and rows for results that do not go to the output directly; then the numbers
-   of the taps that are not only in the padding. */
+/* The memory of a thread: the pieces of all tiles, and rows for tiles that are narrower than `columns`. The numbers of
+   the taps that read at least one input follow the structure. */
 typedef struct {
     Piece pieces[TAPS * (PIXELS / LEAST_TILE_ROWS)];
     size_t counts[PIXELS / LEAST_TILE_ROWS], places[PIXELS];
@@ -220,10 +228,14 @@ static void convolve_parts(void *context, size_t first, size_t last, size_t part
         size_t group = first / task->splits / parts, count = smaller(PIXELS, all - pixel);
         size_t end = smaller((split + 1) * each, task->blocks);
         size_t *active = (size_t *)(tiles + 1), all_taps = find_taps(task, active, pixel, count);
+        int add = 0;
         for (size_t channel = 0, length; channel < c->channels; channel += length) {
             length = smaller(CHANNELS, c->channels - channel);
-            for (size_t tap = 0, taps; tap == 0 || tap < all_taps; tap += taps) { /* without taps, write zeros */
-                taps = smaller(smaller(TAPS, LENGTH / length), all_taps - tap);
+            size_t most = smaller(TAPS, LENGTH / length); /* sums end at these taps, for all pixels */
+            for (size_t tap = 0, taps; tap < all_taps || !add; tap += taps, add = 1) { /* without taps, write zeros */
+                size_t first = tap < all_taps ? active[tap] / most : 0;
+                for (taps = 0; tap + taps < all_taps && active[tap + taps] / most == first;)
+                    taps++;
                 find_pieces(task, tiles, group, pixel, count, active + tap, taps, channel, length);
                 for (size_t n = split * each; n < end; n++) {
                     const float *b = task->packed + ((group * task->blocks + n) * c->channels + channel) * task->taps *
@@ -231,11 +243,8 @@ static void convolve_parts(void *context, size_t first, size_t last, size_t part
                     float *y = task->y + group * c->outputs + n * task->columns;
                     size_t width = smaller(task->columns, c->outputs - n * task->columns), rows = task->kernels->tile_rows;
                     for (size_t block = 0; block * rows < count; block++)
-                        store_tile(task, tiles, block, smaller(rows, count - block * rows), length, b, y, width,
-                                   channel + tap > 0);
+                        store_tile(task, tiles, block, smaller(rows, count - block * rows), length, b, y, width, add);
                 }
-                if (all_taps == 0)
-                    break;
             }
         }
     }
@@ -413,11 +422,11 @@ static void sum_depth(void *context, size_t first, size_t last, size_t participa
     }
 }
 
-/* Return 1 if the taps along the last axis can be taken as channels: as the channels of neighbouring pixels are
-   neighbours in memory, this makes longer sums out of short ones. */
+/* Return 1 if the taps along the last axis can be treated as channels. The channels of neighbouring pixels are adjacent
+   in memory, so few long sums replace many short ones. */
 static int can_merge(const Convolution *c) {
     return c->groups == 1 && c->channels <= MERGED_CHANNELS && c->kernel[2] > 1 && c->dilation[2] == 1 &&
-           c->spread[2] == 1 && c->w_tap[2] == (ptrdiff_t)c->channels * c->w_channel;
+           c->spread[2] == 1 && (c->out[2] - 1) * (size_t)c->stride[2] <= 2 * (c->in[2] + c->kernel[2]);
 }
 
 /* Merge taps and channels. Copy the input with its padding along the last axis to `*copy`, if it has any. */
@@ -438,6 +447,7 @@ static int merge(Task *task, float **copy) {
         task->step[0] = task->step[1] * c->in[1];
         task->image = task->step[0] * c->in[0];
     }
+    task->w_merged = c->w_tap[2];
     c->channels *= c->kernel[2];
     c->in[2] = starts;
     c->low[2] = 0;
@@ -469,7 +479,7 @@ static int run_forward(Task *task) {
     task->splits = smaller(parts_of(PARTS * participants(), parts), task->blocks);
     task->each = sizeof(Tiles) + (task->taps * sizeof(size_t) + 63) / 64 * 64;
     task->packed = malloc(c->groups * task->blocks * each * sizeof(float));
-    task->memory = malloc(participants() * task->each);
+    task->memory = calloc(participants(), task->each);
     if (task->packed == NULL || task->memory == NULL)
         return -1;
     parallel_for(c->groups * task->blocks, grain(c->groups * task->blocks, each), pack, task);
@@ -490,7 +500,7 @@ static int run_weights(Task *task) {
         sums = task->taps * smaller(task->range, c->channels) * task->columns * sizeof(float);
     }
     task->each = (sizeof(Scratch) + sums + 63) / 64 * 64;
-    if ((task->memory = malloc(participants() * task->each)) == NULL)
+    if ((task->memory = calloc(participants(), task->each)) == NULL)
         return -1;
     if (is_depthwise(c)) {
         size_t ranges = parts_of(c->groups, RANGE);
@@ -503,7 +513,7 @@ static int run_weights(Task *task) {
 }
 
 int convolve(const Convolution *c, int for_weights, const float *x, float *w, float *y) {
-    Task task = {.of = *c, .kernels = kernels(), .x = x, .w = w, .y = y};
+    Task task = {.of = *c, .kernels = kernels(), .x = x, .w = w, .y = y, .unmerged = c->channels};
     float *copy = NULL;
     task.step[2] = c->groups * c->channels;
     task.step[1] = task.step[2] * c->in[2];
@@ -553,11 +563,10 @@ int read_convolution(const int64_t *n, Convolution *c, size_t sizes[3]) {
         *wholes[k] = (size_t)*n;
     }
     for (int k = 0; k < AXES; k++, n++) {
-        if (n[0] < 0 || n[3] < 0 || n[6] < 1 || n[9] < 1 || n[15] < 1 || n[18] < 1 || n[12] > INT32_MAX ||
-            n[12] < -INT32_MAX)
+        if (n[0] < 0 || n[3] < 0 || n[6] < 1 || n[9] < 1 || n[15] < 1 || n[18] < 1 || n[12] < -MOST_PADDING)
             return -1;
         for (int i = 0; i < 21; i += 3)
-            if (n[i] > INT32_MAX)
+            if (n[i] > (i == 12 ? MOST_PADDING : INT32_MAX))
                 return -1;
         c->in[k] = (size_t)n[0], c->out[k] = (size_t)n[3], c->kernel[k] = (size_t)n[6];
         c->stride[k] = n[9], c->low[k] = n[12], c->dilation[k] = n[15], c->spread[k] = n[18];

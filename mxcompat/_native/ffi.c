@@ -111,7 +111,7 @@ static void *multiply_for_xla(FfiCall *call) {
     return NULL;
 }
 
-/* The number before those of `read_convolution` says if the gradient of the weights is wanted. */
+/* `numbers[0]` is 1 for the gradient of the weights. The others are those of `read_convolution`. */
 static void *convolve_for_xla(FfiCall *call) {
     const int64_t *numbers;
     void *error;

@@ -1,5 +1,5 @@
-/* The inner loops of products with stored matrices, for each instruction set. Each version includes `kernels_of.h` with
-   other vectors. The processor's instruction sets are determined at the first use. */
+/* The inner loops of products with stored matrices and of convolutions, for each instruction set. Each version includes
+   `kernels_of.h` with other vectors. The processor's instruction sets are determined at the first use. */
 #include "kernels.h"
 #include <math.h>
 #include <string.h>

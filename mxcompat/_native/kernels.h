@@ -1,5 +1,5 @@
-/* Products with matrices that are stored in less than float32: declarations shared by `pool.c`, `kernels.c`,
-   `products.c`, `stored.c`, `quantized.c`, `convolve.c` and `ffi.c`. They do not depend on Python. */
+/* Products with matrices that are stored in less than float32, and convolutions: declarations shared by `pool.c`,
+   `kernels.c`, `products.c`, `stored.c`, `quantized.c`, `convolve.c` and `ffi.c`. They do not depend on Python. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,7 +44,7 @@ typedef void (*Cast)(const void *from, void *to, size_t count);
 /* x = x * scale + bias for each group. The product and the sum are each rounded to a kind. */
 typedef void (*Rescale)(int kind, float *x, size_t groups, size_t group, const float *scales, const float *biases);
 
-/* A part of the sums of a tile: where each row of the left side begins, and the right side, as an offset. */
+/* One part of a tile's sums: pointers to the rows of the left side, and the offset of the right side in `b`. */
 enum { MOST_TILE_ROWS = 8, LEAST_TILE_ROWS = 4, MOST_TILE_COLUMNS = 32 };
 typedef struct {
     const float *a[MOST_TILE_ROWS];

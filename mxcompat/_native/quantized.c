@@ -214,7 +214,7 @@ static PyObject *choose_instructions(PyObject *Py_UNUSED(module), PyObject *name
     if (text == NULL)
         return NULL;
     if (choose_kernels(text) < 0)
-        return PyErr_Format(PyExc_ValueError, "this processor has not the instructions %s", text);
+        return PyErr_Format(PyExc_ValueError, "this processor lacks the instructions %s", text);
     return PyUnicode_FromString(before);
 }
 

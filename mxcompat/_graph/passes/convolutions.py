@@ -1,7 +1,8 @@
 """On CPUs, compute convolutions in C (`_native/convolve.c`), which is several times as fast as XLA's own code.
 
 JAX derives the gradients of a convolution as convolutions in other layouts. The pass knows two layouts: channels last,
-and the one of gradients of weights. XLA computes all others.
+and the one of gradients of weights. XLA computes all others, such as the gradients of weights for each image of a
+batch. Its code for CPUs returns wrong numbers if a padding is negative, so the input is cut before.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from mxcompat._native.convolutions import Convolution
 from ..run.foreign import CONVOLVE, register
 from .modules import named
 
-__all__ = ["convolve_in_c"]
+__all__ = ["convolve_in_c", "cut_before_convolving"]
+
+
+_FLOATS = {"f64", "f32", "f16", "bf16"}
 
 
 def convolve_in_c(module: Any) -> None:
@@ -30,6 +34,40 @@ def convolve_in_c(module: Any) -> None:
                 with ir.InsertionPoint(op):
                     op.results[0].replace_all_uses_with(_call(numbers, *op.operands, op.results[0].type))
                 op.erase()
+
+
+def cut_before_convolving(module: Any) -> None:
+    """Cut the input of each convolution with a negative padding, in place in a StableHLO module.
+
+    JAX makes such convolutions for gradients of inputs, if a padding is longer than the kernel minus 1. XLA's results
+    for float32 on a CPU are then wrong (jaxlib 0.10).
+    """
+    with module.context, ir.Location.unknown():
+        for op in named(module, "stablehlo.convolution"):
+            padding = np.array(op.attributes["padding"]).reshape(-1, 2)
+            if padding.min(initial=0) < 0 and _element(op.operands[0]) in _FLOATS:
+                with ir.InsertionPoint(op):
+                    _cut(op, padding)
+
+
+def _cut(op: Any, padding: Any) -> None:
+    """Replace the negative paddings of a convolution by those of a `stablehlo.pad` before it. This also inserts the
+    gaps of the axes that are cut, as a padding counts gaps, too."""
+    x = op.operands[0]
+    kind = ir.RankedTensorType(x.type)
+    axes = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"]).input_spatial_dimensions
+    low, high, gaps = ([0] * kind.rank for _ in range(3))
+    spread = _sizes(op, "lhs_dilation")
+    for k, axis in enumerate(axes):
+        if padding[k].min() < 0:
+            low[axis], high[axis] = map(int, np.minimum(padding[k], 0))
+            gaps[axis], spread[k] = spread[k] - 1, 1
+    zero = stablehlo.constant(ir.DenseElementsAttr.get_splat(
+        ir.RankedTensorType.get([], kind.element_type), ir.FloatAttr.get(kind.element_type, 0.0)
+    ))  # fmt: skip
+    op.operands[0] = stablehlo.pad(x, zero, low, high, gaps)
+    op.attributes["padding"] = ir.DenseElementsAttr.get(np.maximum(padding, 0).astype(np.int64))
+    op.attributes["lhs_dilation"] = ir.DenseI64ArrayAttr.get(spread)
 
 
 def _described(op: Any) -> Any | None:
@@ -72,6 +110,10 @@ def _described(op: Any) -> Any | None:
         x[0], batch_groups, x[-1] // batch_groups, outputs, x[1:-1], w[1:-1],
         [y[k] for k in d.output_spatial_dimensions], dilation, low, stride, spread, (outputs * one, one, *taps),
     ).numbers(True)  # fmt: skip
+
+
+def _element(value: Any) -> str:
+    return str(ir.RankedTensorType(value.type).element_type)
 
 
 def _sizes(op: Any, name: str) -> list[int]:

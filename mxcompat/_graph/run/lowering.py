@@ -13,7 +13,7 @@ from ..passes.aliases import pair_updates
 from ..passes.branches import compute_in_branches
 from ..passes.chains import cut_chains
 from ..passes.constants import compute_when_run
-from ..passes.convolutions import convolve_in_c
+from ..passes.convolutions import convolve_in_c, cut_before_convolving
 from ..passes.identities import keep_identities_apart
 from ..passes.integers import wrap_around
 from ..passes.order import add_in_order
@@ -36,13 +36,15 @@ _FOR_ALL: tuple[_Pass, ...] = (wrap_around, keep_identities_apart, pair_updates)
 _FOR_ONE_CPU: tuple[_Pass, ...] = (
     convolve_in_c, add_in_order, multiply_sums, multiply_rows, transpose_first
 )  # fmt: skip
-_FOR_CPUS: tuple[_Pass, ...] = (add_to_rows_apart, round_products)
+_FOR_CPUS: tuple[_Pass, ...] = (cut_before_convolving, add_to_rows_apart, round_products)
 _FOR_ONE_CPU_LATER: tuple[_Pass, ...] = (
     unroll_reductions, reduce_in_stages, compute_once, cut_chains, compute_in_branches
 )  # fmt: skip
 _FOR_CPUS_LAST: tuple[_Pass, ...] = (read_before_writing, compute_when_run)
 
-_FOR_RIGHT_CODE = frozenset([wrap_around, keep_identities_apart, add_in_order, round_products, read_before_writing])
+_FOR_RIGHT_CODE = frozenset([
+    wrap_around, keep_identities_apart, add_in_order, cut_before_convolving, round_products, read_before_writing
+])  # fmt: skip
 """Passes without which XLA's code would be wrong in some cases or in the last digits. The others make it faster."""
 
 

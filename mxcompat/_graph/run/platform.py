@@ -96,10 +96,10 @@ def _has_plugin(folder: str) -> bool:
 
     Reads the files that `importlib.metadata.entry_points` reads. That takes 40 ms at the first use, and this 5.
     """
-    if os.path.isfile(folder):
-        return True  # an archive, which may hold any package
+    if os.path.isfile(folder) or folder.endswith(".egg"):
+        return True  # such an archive may hold any package
     try:
-        packages = [e.path for e in os.scandir(folder or ".") if e.name.endswith((".dist-info", ".egg-info"))]
+        packages = [e.path for e in os.scandir(folder or ".") if e.name.lower().endswith((".dist-info", ".egg-info"))]
     except OSError:
         return False
     return any(b"[jax_plugins]" in _read(os.path.join(package, "entry_points.txt")) for package in packages)
