@@ -15,7 +15,7 @@ from .chain import ALL, Chain, Constant, Source
 __all__ = ["ELEMENTWISE", "absolute", "infinite", "real_dtype", "unknown"]
 
 _BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
-"""In the order of MLX's numbers."""
+"""The bitwise ops in the order of MLX's numbers for them."""
 
 
 def _float(name: str, *arguments: Any) -> Callable[..., Any]:

@@ -226,9 +226,11 @@ _NUMBERS = {int, float}
 def _find_in_python(
     container: Any, wanted: Sequence[Any], arrays: list[array], slots: list[tuple[Any, Any]], tuples: list[tuple]
 ) -> list[int] | None:
-    """Collect the arrays of a list or dict: the arrays, their slots (container, key), and the tuples that hold arrays
-    (container, key, tuple, items). Return the positions of the arrays under the `wanted` keys, or None if another leaf
-    is under one of these keys."""
+    """Collect the arrays of a list or dict, and return the positions in `arrays` of those under the `wanted` keys.
+
+    For each array, add its slot (container, key) to `slots`. For each tuple that holds arrays, add (container, key,
+    tuple, items as a list) to `tuples`. Return None if a leaf under a wanted key is not an array.
+    """
     positions: list[int] = []
     for key, item in dict.items(container) if isinstance(container, dict) else enumerate(container):
         before, required = len(arrays), key in wanted

@@ -159,7 +159,7 @@ def _reproducible(subgraph: Subgraph, program: Program, scalars: tuple) -> Plan:
 
 
 def _in_segments(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Segments | Split | None:
-    """Return the plan to compute a huge subgraph in segments always, or None if it cannot be cut."""
+    """Return the plan for a huge subgraph: it is always computed in segments. Return None if it cannot be cut."""
     order = subgraph.order
     if len(order) > 1:
         segments = segments_of(subgraph, roots) if temporary is None else []

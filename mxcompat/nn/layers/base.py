@@ -389,7 +389,7 @@ def _visit(module: Module, visit: Callable[[Module, bool], None], recurse: bool,
 
 
 _PARAMETERS = (Module.valid_parameter_filter, Module.trainable_parameter_filter)
-"""The filters that `in_c` knows."""
+"""The filters that the C module evaluates itself, without a call into Python."""
 
 if native:
     native.connect_modules(Module)
