@@ -30,12 +30,12 @@ def shapes_alone() -> Iterator[None]:
 
 
 def forward_only(x: Any, message: str) -> Any:
-    """The array itself. Raises ValueError with the message if it is differentiated in reverse mode."""
+    """Return the array itself. Its derivative in reverse mode raises ValueError with the message."""
     return _primitive().bind(x, message=message)
 
 
 def without_derivative(x: Any, message: str) -> Any:
-    """The array itself. Raises ValueError with the message if it is differentiated."""
+    """Return the array itself. Any derivative with respect to it raises ValueError with the message."""
     return _constant().bind(x, message=message)
 
 

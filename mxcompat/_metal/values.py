@@ -80,7 +80,7 @@ class Struct(Value):
 
 
 class Array(Value):
-    """A local array with a separate value for each element. All indices so far were known."""
+    """A local array with a separate value for each element, used as long as all indices are known."""
 
     __slots__ = ("parts",)
 
@@ -159,7 +159,7 @@ TRUE, FALSE = Scalar(BOOL, True, (), 1, 1), Scalar(BOOL, False, (), 0, 0)
 
 
 def static(type: ScalarType, value: Any) -> Scalar:
-    """A value that is known."""
+    """Return a scalar with a known value."""
     if type.kind == "f":
         return Scalar(type, type.dtype.type(value))
     if type is BOOL:
@@ -169,7 +169,7 @@ def static(type: ScalarType, value: Any) -> Scalar:
 
 
 def leaves(value: Value) -> list[Any]:
-    """The scalars of a value, and the arrays of a stack, in order. Pointers give their offset."""
+    """Return the leaves of a value in order: its scalars, the arrays of a stack, and the offset of a pointer."""
     if isinstance(value, Scalar):
         return [value]
     if isinstance(value, (Vector, Struct, Array)):
@@ -182,7 +182,7 @@ def leaves(value: Value) -> list[Any]:
 
 
 def rebuild(like: Value, parts: Any) -> Value:
-    """The value with other leaves, which an iterator gives."""
+    """Return a value like another, with its leaves (see `leaves`) taken from the iterator `parts`."""
     if isinstance(like, Scalar):
         return next(parts)
     if isinstance(like, Vector):
