@@ -19,12 +19,12 @@ _BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shi
 
 
 def _float(name: str, *arguments: Any) -> Callable[..., Any]:
-    """A unary primitive that computes in floats."""
+    """Return the rule of a unary primitive that computes in floats."""
     return lambda c: c.unary(name, c.floating(0), *arguments)
 
 
 def _binary(name: str, *arguments: Any) -> Callable[..., Any]:
-    """A binary primitive that computes in the dtype of the result."""
+    """Return the rule of a binary primitive that computes in the dtype of the result."""
     return lambda c: c.op(name, 0, 1, arguments=arguments, dtype=c.wanted[0].dtype)
 
 

@@ -32,13 +32,13 @@ class Scalar(Value):
 
     Args:
         type: its type.
-        base: a number that is known (an int, a bool, or a NumPy float), or an array over the axes of threads, of extent
-            1 along those on which it does not depend.
-        coefs: pairs of an axis and its coefficient, which is not 0, in the order of axes. The base does not depend on
-            these axes.
-        low, high: bounds of an integer, None where they are not known. Where an unsigned value has wrapped around, they
-            are those of the integer before: the value is congruent to it.
-        pins: for a bool, axes along which it can only be true at one position, with that.
+        base: a known number (an int, a bool, or a NumPy float), or an array over the axes of threads. It has extent 1
+            along the axes on which it does not depend.
+        coefs: pairs of an axis and its nonzero coefficient, in the order of axes. The base does not depend on these
+            axes.
+        low, high: bounds of an integer, or None if unknown. They are the bounds before an unsigned value is wrapped
+            around, so the value may only be congruent to an integer within them.
+        pins: for a bool, pairs of an axis and the only position along it at which the bool can be true.
     """
 
     __slots__ = ("base", "coefs", "high", "low", "pins")

@@ -96,8 +96,8 @@ def copied(tree: Any) -> Any:
 
 
 def untraced(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
-    """Call `fun` on copies of the arguments' handles, as tracing would. In-place updates do not reach the caller's
-    arrays, and each result has a handle of its own."""
+    """Call `fun` on copies of the arguments' handles, as a trace does. In-place updates thus do not change the caller's
+    arrays, and each result has its own handle."""
     given, named = copied((args, kwargs))
     return copied(fun(*given, **named))
 
@@ -144,7 +144,7 @@ LEAF = Leaf()
 
 
 class _Deep:
-    """A structure with so many levels that restoring it needs a higher recursion limit."""
+    """A structure that is nested too deeply to be restored with the normal recursion limit."""
 
     def __init__(self, shape: Any) -> None:
         self.shape = shape

@@ -209,13 +209,14 @@ def _linearize_without(nodes: Sequence[Node], roots: Sequence[Node]) -> Subgraph
 def _on_host(
     subgraph: Subgraph, program: Program, scalars: tuple, donated: tuple[int, ...], temporary: bool | None, takes: float
 ) -> OpByOp | None:
-    """Return the plan to run a subgraph in NumPy, where it `takes` so many seconds, or None if that is too long."""
+    """Return the plan to run a subgraph in NumPy, or None if that takes too long. `takes` is the estimated time in
+    seconds."""
     compiling = policy.compile_seconds(program.weight)
     importing = 0.0 if is_imported() else policy.IMPORT_SECONDS
     record = program.record or cache.record_of(program, scalars)  # an existing record notes the scalars at the run
     known = min(takes, record.host_best)
     if known == math.inf or (known > policy.HOPELESS * compiling + importing and donated not in record.pending):
-        return None  # ops without rules would be compiled one by one
+        return None  # an op without a host rule would be compiled separately
     taken = record.host_seconds
     heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling) and not host.is_quick(program)
     hot = taken > (policy.HEAVY_SHARE if heavy else policy.HOT_SHARE) * (compiling + importing)

@@ -94,7 +94,7 @@ class Paddings(dict[tuple[int, int], Padding]):
         buffer = _buffer(node, n)
         if n < 2 or not buffer:
             raise Exact
-        # Of a long buffer, only a power of two of entries is read, so that its empty rest costs nothing.
+        # Read only the first entries of a long buffer, a power of two, so that its empty rest costs nothing.
         return self[n, min(buffer, max(policy.PADDED_ROOM, 1 << (n - 1).bit_length()))]
 
 

@@ -86,7 +86,7 @@ def _record(
 
 
 def _complex_larger(x: Any, y: Any) -> Any:
-    """True if x is larger than y in MLX's order of complex numbers."""
+    """Return True if x is larger than y in MLX's order of complex numbers."""
     rx, ry = lax.real(x), lax.real(y)
     return (rx > ry) | ((rx == ry) & (lax.imag(x) > lax.imag(y)))
 

@@ -66,7 +66,7 @@ class Sweep:
     """
 
     _behind_stops = False
-    """Whether to run the rules of calls whose results reach the outputs only through a `stop_gradient`."""
+    """True if rules also run for calls whose results reach the outputs only through a `stop_gradient`."""
 
     def __init__(
         self, capture: Capture, body: Body, primals: Sequence[Node], given: Sequence[Node], calls: set[int]

@@ -74,7 +74,7 @@ class Module(dict):
         value = self.get(key)
         if value is not None:
             return value
-        # Not an entry: repeat the ordinary lookup for its error, or for the error of a property.
+        # Repeat the ordinary lookup, to raise its error or that of a property.
         return super().__getattribute__(key)
 
     def __setattr__(self, key: str, val: Any) -> None:
