@@ -64,9 +64,17 @@ MOST_PLANS = 4096
 MOST_COMPOSED = 256
 MOST_NUMBERS = 512
 MOST_AVALS = 1 << 16
-"""The largest numbers of cached entries: kinds of roots with known structures; executables of single nodes, which are
-found without linearization; results of shape rules, for each op; traces of a compiled function; plans of an algorithm,
-for each op that makes plans; losses or optimizer updates that are one node; leaves of numbers; avals."""
+"""The largest numbers of cached entries, in this order:
+
+- kinds of roots with known structures,
+- executables of single nodes, which are found without linearization,
+- results of the shape rule of one op,
+- traces of one compiled function,
+- plans of one op that makes plans,
+- losses or optimizer updates that are one node,
+- leaves of numbers,
+- avals.
+"""
 
 NOTED = 4096
 """The number of recorded, not evaluated contractions after which those without an owner are dropped."""

@@ -1,4 +1,4 @@
-"""Options: the compiler options for XLA."""
+"""Choose the compiler options for XLA, and compile without those that it refuses."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
             return Call(program, executable, scalars, not temporary, False)
         light, timed = record.host_best < policy.LIGHT_SECONDS, _is_timed(program)
         may_stay = record.host_best < policy.TRIED_SECONDS
-        alone = timed and not (may_stay and background.is_busy())  # a background job would take the other core
+        alone = timed and not (may_stay and background.is_busy())  # a background job would compete for the CPU
         if timed and may_stay and not donated:  # a separate trial: results keep their bits if NumPy wins
             trial = None
             if alone:

@@ -38,7 +38,7 @@ def _first_is_min(a: Any, b: Any) -> Any:
 
 
 def _second_is_max(a: Any, b: Any) -> Any:
-    return ~_first_is_max(a, b) if a.dtype.kind == "c" else a <= b  # neither is chosen where one is NaN
+    return ~_first_is_max(a, b) if a.dtype.kind == "c" else a <= b  # of real numbers, neither is chosen if one is NaN
 
 
 def _second_is_min(a: Any, b: Any) -> Any:

@@ -35,7 +35,7 @@ __all__ = ["Exact", "Padding", "Paddings", "again", "axis_read", "build", "pad_c
 
 
 class Exact(Exception):
-    """An exception: there is no padded node, and the caller keeps its exact shape."""
+    """Raised if an array has no padded node, so that the caller must use the exact shape."""
 
 
 class Padding:

@@ -62,7 +62,7 @@ def _grows(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
 
 
 def _changes_shape(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
-    """Match `x[:i]`."""
+    """Return True for a slice of an array whose length changes in a loop, such as `x[:i]`."""
     if not isinstance(node, ast.Subscript) or types.of(node.value, scope) != ARRAY:
         return False
     varying = loop_variables(loops)
