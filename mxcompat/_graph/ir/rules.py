@@ -128,7 +128,7 @@ BODY = Rules()
 the op's first results. Further results (tangents, for example) depend on all inputs."""
 
 CALLS: set[Op] = set()
-"""Ops whose value is just that of the Program in their first param, run on their first inputs."""
+"""Ops whose results are exactly those of a Program, their first param, for their first inputs."""
 
 COVERED = Rules()
 """`rule(kind, params, wanted)`, for ops that run Programs: True if those Programs have all rules of `kind` (HOST,

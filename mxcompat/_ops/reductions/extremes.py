@@ -203,7 +203,8 @@ def _arg_extreme(
 
 
 def _after(beyond: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return whether the element at a later place wins. The first NaN wins over everything."""
+    """Return a function that tells if the later of two elements replaces the best one so far. The first NaN beats all
+    others."""
     return lambda value, best: beyond(value, best) | ((value != value) & (best == best))
 
 
