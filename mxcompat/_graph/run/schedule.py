@@ -213,7 +213,7 @@ def _on_host(
     seconds."""
     compiling = policy.compile_seconds(program.weight)
     importing = 0.0 if is_imported() else policy.IMPORT_SECONDS
-    record = program.record or cache.record_of(program, scalars)  # an existing record notes the scalars at the run
+    record = program.record or cache.record_of(program, scalars)  # an existing one notes the scalars at the run
     known = min(takes, record.host_best)
     if known == math.inf or (known > policy.HOPELESS * compiling + importing and donated not in record.pending):
         return None  # an op without a host rule would be compiled separately
