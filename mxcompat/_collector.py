@@ -1,12 +1,12 @@
 """Settings of Python's garbage collector for the imported modules, and for the rate of collections.
 
-Without this module, the collector would scan all imported objects, mostly JAX's, again and again. That takes 0.1 s
-during the import, more in the steps of a long process, and 0.2 s at its end. So there is no collection while mxcompat
-is imported. Then all existing objects are frozen. If the program has already made objects of its own, which must be
-collected normally, the existing objects only move to the oldest generation.
+Without this module, the collector would scan all imported objects, mostly JAX's, many times (0.1 s during the import,
+more in a long process, and 0.2 s at its end). Collections are therefore disabled while mxcompat is imported, and all
+existing objects are frozen afterwards. If the program already has objects, which must be collected normally, nothing is
+frozen: the existing objects only move to the oldest generation.
 
-Python collects after a number of new objects, and mxcompat makes more objects for each array than MLX. The threshold is
-raised so that collections come after about as many arrays as in MLX.
+Python starts a collection after a number of new objects, and mxcompat makes more objects for each array than MLX. The
+threshold is raised so that collections come after about as many arrays as in MLX.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IMPORTED = (ModuleType, FunctionType, BuiltinFunctionType, type)
 def importing() -> Iterator[None]:
     """Suspend collections inside the context. Objects that exist at its end are not scanned again."""
     if not gc.isenabled() or gc.get_freeze_count() > 1000:  # Python 3.12 starts with 375
-        yield  # the program has its own settings
+        yield  # the program controls the collector itself
         return
     first = _nothing_but_libraries()
     if first:
@@ -48,7 +48,7 @@ def _collect_less_often() -> None:
     from mxcompat._graph import policy  # only after collections are suspended
 
     young, *older = gc.get_threshold()
-    if 0 < young <= policy.DEFAULT_THRESHOLD:  # otherwise the program has its own settings
+    if 0 < young <= policy.DEFAULT_THRESHOLD:  # otherwise the program has set its own threshold
         gc.set_threshold(policy.OBJECTS_PER_ARRAY * young, *older)
 
 

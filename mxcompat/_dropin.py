@@ -96,8 +96,8 @@ def _rename(thing: Any, attribute: str, name: str) -> None:
 
 
 _STANDARD_ONLY = ("device", "to_device", "__rand__", "__ror__", "__rxor__", "__rlshift__", "__rrshift__")
-"""Attributes of arrays for the array API standard, which MLX's arrays do not have. Libraries recognise arrays by
-`device`."""
+"""Attributes that the array API standard requires, but that MLX's arrays lack. They are removed in MLX's place, because
+some libraries treat an object with `device` as an array of the standard."""
 
 
 def _take_off(owner: type, attributes: Iterable[str]) -> None:

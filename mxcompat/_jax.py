@@ -207,7 +207,7 @@ def _looked_up(path: str) -> Callable[..., Any]:
 
 
 class _Decorated:
-    """A function that is decorated, and gets its rules, at its first call."""
+    """A stand-in for a decorated function. At the first call, it applies JAX's decorator and registers the rules."""
 
     def __init__(self, decorator: str, function: Callable[..., Any], **options: Any) -> None:
         update_wrapper(self, function)

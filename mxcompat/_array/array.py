@@ -265,7 +265,7 @@ def plain_handle(x: array) -> array:
 
 
 def wrap_all(node: Node, first: int = 0) -> list[array]:
-    """Return handles to the outputs of a node with several, starting at output `first`."""
+    """Return handles to the outputs of a node with several outputs, starting at output `first`."""
     return handles(items(node, first))
 
 

@@ -21,7 +21,7 @@ _R = TypeVar("_R")
 
 
 _metal = os.environ.get("MXCOMPAT_METAL", "") not in ("", "0")
-"""Whether Metal is to be said to be there."""
+"""True if MLX's Metal backend should be reported as available."""
 
 
 def metal_is_available() -> bool:

@@ -1,16 +1,16 @@
 """Reference counts: find out if anything outside the graph refers to an object. CPython does not document which
 references a count includes.
 
-A count consists of the references of the counting code, whose number must be known exactly, and of all others. If
-another reference were missed, a live buffer would be overwritten, and results would be wrong. So the counting functions
-of this module measure their own references, and are tested on an object that is referenced in each way that Python has.
-If a test fails, counting is switched off: all objects count as live.
+A count includes the references of the counting code, and their number must be known exactly. If a reference from
+elsewhere were missed, a live buffer would be overwritten, and results would be wrong. So the counting functions of this
+module measure their own references. They are tested on objects with each kind of reference in Python. If a test fails,
+counting is switched off: all objects count as live.
 
 Since Python 3.14, the interpreter may borrow the reference of a local variable instead of taking a new one, if it uses
 the value before the variable can change (`LOAD_FAST_BORROW`). The consequences are:
 
-- A local variable, a closure cell, an attribute, an element of a list, tuple or dict, a frame of a suspended generator,
-  an exception, a buffer or a view owns a reference in all versions, and is counted.
+- These own a reference in all versions, and are counted: a local variable, a closure cell, an attribute, an element of
+  a list, tuple or dict, a frame of a suspended generator, an exception, a buffer, and a view.
 - An argument of a Python or C call owns a reference if the caller has no variable for the object. Otherwise it may
   borrow the variable's reference, so that the two count once, not twice. The object is never missed, because the
   variable outlives the call.
@@ -18,7 +18,7 @@ the value before the variable can change (`LOAD_FAST_BORROW`). The consequences 
 
 So the count of other references can be lower than before, but never 0. The counting code uses no variables, arguments
 or temporaries of its own: `map` takes all counts in C, from the elements of a list. A list, like any other container,
-owns its references, whatever the bytecode does.
+always owns its references.
 """
 
 from __future__ import annotations

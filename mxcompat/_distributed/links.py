@@ -30,7 +30,7 @@ _LENGTHS = struct.Struct("!II")
 
 
 class Gone(Exception):
-    """A rank has closed its connection."""
+    """Raised if a rank has closed its connection."""
 
     def __init__(self, rank: int) -> None:
         super().__init__(rank)
@@ -38,11 +38,11 @@ class Gone(Exception):
 
 
 class Failed(Exception):
-    """A rank has failed and has sent the reason."""
+    """Raised if a rank has failed and has sent the reason."""
 
 
 class Late(Exception):
-    """Some ranks have not sent a message in time."""
+    """Raised if some ranks have not sent a message in time."""
 
     def __init__(self, ranks: Iterable[int]) -> None:
         super().__init__(ranks)

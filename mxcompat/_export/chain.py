@@ -189,7 +189,7 @@ class Chain:
         return x if self.shape(x) == shape else self.add("Broadcast", [x], shape, shape)
 
     def reshape(self, x: Source, shape: Sequence[int], told: Sequence[int] | None = None) -> Source:
-        """Reshape. `told` is the shape as MLX was given it, if it contains -1."""
+        """Reshape. `told` is the shape as the user gave it, if it contains -1."""
         shape = tuple(shape)
         return x if self.shape(x) == shape else self.add("Reshape", [x], shape, tuple(told or shape))
 
@@ -238,7 +238,7 @@ class Chain:
         return self.add("Concatenate", self.of_one_dtype(xs), shape, axis)
 
     def split(self, x: Source, places: Sequence[int], axis: int) -> list[Source]:
-        """Split along an axis. MLX slices instead if a place is at an end or outside."""
+        """Split along an axis. Like MLX, append slices instead if a place is not strictly inside the axis."""
         a = self.of(x)
         ends = list(pairwise([0, *places, a.shape[axis]]))
         if any(not 0 < place < a.shape[axis] for place in places):
@@ -275,7 +275,7 @@ class Chain:
         return self.add("Slice", [x], shape, (0,) * len(shape), shape, (1,) * len(shape))
 
     def update(self, x: Source, value: Source, starts: Sequence[int], mode: int = 4) -> Source:
-        """Write values into a box of an array; `mode` is MLX's number for how they combine with the old ones."""
+        """Write values into a box of an array. `mode` is MLX's number for the way to combine old and new values."""
         shape, lengths = self.shape(x), self.shape(value)
         if shape == lengths:
             return self.cast(value, self.dtype(x))

@@ -15,16 +15,16 @@ from .chain import ALL, Chain, Constant, Source
 __all__ = ["ELEMENTWISE", "absolute", "infinite", "real_dtype", "unknown"]
 
 _BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
-"""In the order of MLX's numbers."""
+"""The bitwise ops in the order of MLX's numbers for them."""
 
 
 def _float(name: str, *arguments: Any) -> Callable[..., Any]:
-    """A unary primitive that computes in floats."""
+    """Return the rule of a unary primitive that computes in floats."""
     return lambda c: c.unary(name, c.floating(0), *arguments)
 
 
 def _binary(name: str, *arguments: Any) -> Callable[..., Any]:
-    """A binary primitive that computes in the dtype of the result."""
+    """Return the rule of a binary primitive that computes in the dtype of the result."""
     return lambda c: c.op(name, 0, 1, arguments=arguments, dtype=c.wanted[0].dtype)
 
 

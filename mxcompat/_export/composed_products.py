@@ -204,8 +204,8 @@ def _scheme(how: Any) -> list[int]:
 
 
 def _gather_qmm(biased: bool) -> Callable[..., Any]:
-    """The rule of a gathered quantized product. Our op takes the packed weights after scales and biases, MLX's takes
-    them second."""
+    """Return the rule of a gathered quantized product. Our op takes the packed weights after the scales and biases.
+    MLX's op takes them as its second operand."""
 
     def rule(c: Chain, how: Any, transpose: bool, left: bool, right: bool, scaled: bool) -> Any:
         if scaled:

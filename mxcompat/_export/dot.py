@@ -109,7 +109,7 @@ _LABELS: dict[str, Callable[[list[Any]], str]] = {
     "Sqrt": lambda a: "Rsqrt" if a[0] else "Sqrt",
     "View": lambda a: f"View {a[0]._label}",
 }  # fmt: skip
-"""MLX's labels of primitives whose names do not tell what they do, from their arguments."""
+"""Functions from a primitive's arguments to MLX's label, for primitives whose names are ambiguous."""
 
 
 def _label(primitive: Primitive) -> str:

@@ -44,14 +44,14 @@ _NOT_EXPORTED = ("Copy", "StopGradient")
 class Graph:
     """A growing graph.
 
-    `avals` has the avals of all values, `constants` the nodes of values that hold data, and `made_for` the range of
-    primitive numbers for each pending node.
+    `avals` maps each value to its aval, `constants` maps each constant to its node, and `made_for` maps each pending
+    node to the numbers of the primitives that were added for it.
 
     Args:
-        simplified: whether equal primitives are merged.
-        any_shape: whether its programs are for arrays of other shapes, too.
-        fuses: returns the label of a primitive within a fused one. If given, compiled functions are shown fused, as MLX
-            runs them.
+        simplified: True if equal primitives are merged.
+        any_shape: True if the Programs in the graph will also be used with arrays of other shapes.
+        fuses: returns the label of a primitive that is part of a fused one. If given, compiled functions are shown
+            fused, as MLX runs them.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Graph:
         return key
 
     def _still(self, slots: Sequence[int], stopped: Collection[int], values: dict[int, Any]) -> bool:
-        """Return True if no derivative passes through these."""
+        """Return True if no derivative passes through the values in these slots."""
         return all(s in stopped or values[s] in self.constants for s in slots)
 
     def _divmod(self, given: Sequence[Any]) -> tuple:

@@ -35,7 +35,7 @@ _OWN = {
         CUSTOM_VJP, CUSTOM_VMAP, JVP, PULL, TUPLE, VJP, VMAP,
     )
 }  # fmt: skip
-"""The ops that are not in the table: those of lower layers, and those of transforms."""
+"""Ops that `TABLE` does not contain, by name: those of lower layers and of transforms."""
 
 _DTYPES = {d._label: d for d in DTYPES}
 _PREFIX = "graph:"

@@ -31,7 +31,7 @@ class LocalArrays:
     zero: Callable[..., Value]
 
     def alike(self, a: Value, b: Value) -> tuple[Value, Value]:
-        """Two values, each local array within them in one form: a stack, where one of them is."""
+        """Return both values with matching local arrays in the same form: as a stack if one of the two is a stack."""
         if isinstance(a, (Array, Stack)) and isinstance(b, (Array, Stack)) and type(a) is not type(b):
             return self.as_stack(a), self.as_stack(b)
         if isinstance(a, (Array, Struct)) and type(a) is type(b) and len(a.parts) == len(b.parts):  # type: ignore[attr-defined]
@@ -42,7 +42,7 @@ class LocalArrays:
         return a, b
 
     def unstacked(self, value: Value) -> Value:
-        """A value of which each local array is given element by element."""
+        """Return the value with every local array as an `Array` of separate elements, not as a stack."""
         if isinstance(value, Stack):
             index = [static(self.index_type, k) for k in range(value.type.count)]  # type: ignore[attr-defined]
             return Array(value.element, tuple([self.stack_element(value, k) for k in index]))
@@ -51,7 +51,7 @@ class LocalArrays:
         return value
 
     def as_stack(self, value: Value) -> Stack:
-        """A local array as arrays with an axis of elements."""
+        """Return a local array as a stack: arrays with an axis of elements."""
         if isinstance(value, Stack):
             return value
         if not isinstance(value, Array) or not value.parts:
@@ -71,7 +71,7 @@ class LocalArrays:
         return Stack(value.type.element, len(value.parts), tuple(arrays))  # type: ignore[attr-defined]
 
     def stacked(self, place: Place) -> Stack:
-        """The value of a place as a stack, kept so if it is a variable."""
+        """Return the value of a place, a local array or a vector, as a stack."""
         walk: Any = self
         value = place.get(walk)
         if isinstance(value, Vector):
@@ -79,7 +79,7 @@ class LocalArrays:
         return self.as_stack(value)
 
     def stack_element(self, whole: Stack, index: Scalar) -> Value:
-        """An element of a local array; 0 out of bounds."""
+        """Return an element of a local array, or 0 if the index is out of bounds."""
         count = whole.type.count  # type: ignore[attr-defined]
         kinds = scalar_leaves(whole.element)
         index = as_index(self.n, index)
@@ -108,7 +108,7 @@ class LocalArrays:
         return found if known else self.space.where(inside, found, found.dtype.type(0))
 
     def stack_update(self, whole: Stack, index: Scalar, value: Value) -> Stack:
-        """A local array with an element replaced, for all threads: the assignment to the variable selects."""
+        """Return a local array with an element replaced in all threads. Its assignment applies the mask."""
         index = as_index(self.n, index)
         count = whole.type.count  # type: ignore[attr-defined]
         made = []
@@ -144,7 +144,7 @@ class LocalArrays:
         return self.space.where(here, value[None], wide)
 
     def vector_update(self, whole: Vector, index: Scalar, value: Value) -> Vector:
-        """A vector with a component replaced whose position is not known."""
+        """Return a vector with the component at an unknown position replaced."""
         assert isinstance(value, Scalar)
         index = as_index(self.n, index)
         parts = [

@@ -102,7 +102,7 @@ def _old(walk: Any, place: MemoryPlace, value: Scalar, op: str) -> Scalar:
 
 
 def _flat_index(walk: Any, place: MemoryPlace) -> Any:
-    """The index of each thread in flat memory, None if it is the same for all."""
+    """Return the index of each thread in flat memory, or None if all threads have the same index."""
     _xp, extents = walk.space.xp, walk.axes.extents
     _, index = walk.traffic.flat(place.memory.data, as_index(walk.n, place.index), place.memory.batch)
     index = walk.space.asarray(index)
@@ -118,7 +118,7 @@ def _exclusive(xp: Any, flat: Any, new: Any, active: Any, base: Any, op: str) ->
         "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
     }  # fmt: skip
     count = flat.shape[0]
-    if op == "set":  # the last active one before
+    if op == "set":  # the value of the last active thread before each thread
         place = xp.where(active, xp.arange(count), -1)
         start = xp.where(new, xp.arange(count), 0)
         start = _running(xp, start, xp.maximum)

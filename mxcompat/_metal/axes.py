@@ -18,7 +18,7 @@ __all__ = ["Axes", "Region", "Resplit", "cut_region", "lane_splits", "regions"]
 
 
 class Resplit(Exception):
-    """Raised in the walk where an axis had better be split: the walk starts again."""
+    """Raised in the walk if the split of an axis would keep an index affine. The walk then starts again."""
 
     def __init__(self, role: str, position: int, factor: int) -> None:
         self.role, self.position, self.factor = role, position, factor
@@ -40,7 +40,7 @@ class Region(NamedTuple):
 
 
 def regions(grid: Sequence[int], group: Sequence[int]) -> list[Region]:
-    """The regions of a grid: the whole groups, then those that the edges cut."""
+    """Return the regions of a grid: first the full groups, then the groups that the edges of the grid cut."""
     parts = []
     for n, t in zip(grid, group, strict=True):
         whole, rest = divmod(n, t)
@@ -50,8 +50,11 @@ def regions(grid: Sequence[int], group: Sequence[int]) -> list[Region]:
 
 
 def cut_region(region: Region, most: int, together: bool) -> tuple[Region, int, int, Region | None] | None:
-    """A region of at most so many threads, if a group has no more; the axis along which it follows itself, and how
-    often, and what is left of the whole; None if the whole is that small."""
+    """Cut a region along its longest axis into pieces of at most `most` threads, if one step along it has no more.
+
+    A piece consists of full groups if `together` is set. Return the first piece, the axis, the number of equal pieces,
+    and the region that is left over (or None). Return None if the region has at most `most` threads, or cannot be cut.
+    """
     parts = region.groups if together else region.size
     total = prod(region.groups) * prod(region.size)
     axis = max(range(3), key=parts.__getitem__)
@@ -116,7 +119,7 @@ class Axes:
         return tuple([(k, a.stride) for k, a in enumerate(self.axes) if a.role == role])
 
     def want_split(self, axis: int, coef: int, divisor: int) -> None:
-        """Raise Resplit if `coef * position`, divided, is affine over two axes in place of this one."""
+        """Raise Resplit if the quotient of `coef * position` by the divisor is affine once the axis is split in two."""
         if coef <= 0 or divisor % coef or not self.may_split or self.splits >= policy.MOST_SPLITS:
             return
         factor, extent = divisor // coef, self.extents[axis]
@@ -127,8 +130,8 @@ class Axes:
 
 
 def lane_splits(size: Sequence[int]) -> dict[str, tuple[int, ...]] | None:
-    """The splits of a group's axes that make 32 lanes of the last ones; None if there are none, and no more than 32
-    threads need none."""
+    """Return the splits of a group's axes after which the last axes are 32 lanes, or None if that is impossible. A
+    group of at most 32 threads needs no splits."""
     if prod(size) <= 32:
         return {}
     rest = 32

@@ -102,7 +102,7 @@ class CallWalk(StructWalk):
         return self.overload("member", functions, arguments, templates, of)
 
     def overload(self, name: str, functions: Any, arguments: list[Any], templates: Any = None, of: Any = None) -> Value:
-        """Call the function of several that fits the arguments best."""
+        """Call the overload that matches the arguments best."""
         best: tuple[Any, ...] | None = None
         for statement, scope in functions:
             least = sum(p.default is None for p in statement.parameters)
@@ -120,7 +120,7 @@ class CallWalk(StructWalk):
         return self.invoke(best[1], best[2], arguments, of)
 
     def _bound(self, statement: Function, scope: Scope, arguments: list[Any], templates: Any) -> Scope | None:
-        """The scope of a function's body with its template parameters bound; None if they do not fit."""
+        """Return the scope of a function's body with the template parameters bound, or None if they do not match."""
         inner = Scope(scope)
         if statement.specialized is not None:
             wanted = [self._argument(a) for a in statement.specialized]
@@ -195,7 +195,7 @@ class CallWalk(StructWalk):
         return total
 
     def invoke(self, statement: Function, scope: Scope, arguments: list[Any], of: Place | None = None) -> Value:
-        """Walk a function."""
+        """Walk the body of a function, with the arguments bound to its parameters, and return its result."""
         if self.calls > 60:
             raise Problem(f"{statement.name} calls itself: recursion is not in the supported language", statement.at)
         before, frame = self.scope, getattr(self, "frame", None)
@@ -279,7 +279,7 @@ class CallWalk(StructWalk):
         return Closure(lambda arguments: self.invoke(function, scope, arguments))
 
     def _captured(self, function: Function) -> Scope:
-        """The scope of a lambda that takes copies."""
+        """Return the scope of a lambda, with copies of the variables that it captures by value."""
         scope = Scope(self.scope)
         names = _names_in(function) if "=" in function.captures else function.captures
         for name in names:
@@ -308,7 +308,7 @@ class CallWalk(StructWalk):
 
 
 def _likeness(given: Type, wanted: Type) -> float:
-    """Return the rank of a parameter's type as a match for an argument's, as overload resolution compares them."""
+    """Return how well an argument's type matches a parameter's in overload resolution: a higher number is better."""
     if given is wanted:
         return 4
     if isinstance(given, ScalarType) and isinstance(wanted, ScalarType):
@@ -325,7 +325,7 @@ def _likeness(given: Type, wanted: Type) -> float:
 
 
 def _leaves_early(statement: Function) -> int:
-    """1 if a function returns other than at its end."""
+    """Return 1 if a function can return before its end, else 0."""
     assert statement.body is not None
     body = statement.body.body
     found = getattr(statement, "name", "") and sum(_returns(s) for s in body)

@@ -26,8 +26,8 @@ class Widen(Exception):
 
 
 class Leaf(NamedTuple):
-    """The form of a scalar: its type, its coefficients, the shape of its base and its bounds; or that of an array of a
-    stack, which has a type of None."""
+    """The form of a scalar: its type, its coefficients, the shape of its base and its bounds. An array of a stack has
+    such a form too, with None as its type."""
 
     type: Any
     coefs: tuple[tuple[int, int], ...]
@@ -37,7 +37,7 @@ class Leaf(NamedTuple):
 
 
 class Form(NamedTuple):
-    """The form of a cell: a value like it, and that of each leaf. Memory has none."""
+    """The form of a cell: a value of the same structure, and the form of each leaf. Memory has no form."""
 
     like: Any
     parts: tuple[Leaf, ...]
@@ -50,8 +50,8 @@ class Carry:
         walk: the walk.
         statement: the loop, by which forms are remembered.
         body: walks a step, given its number.
-        first: cells that are carried in any case, in front.
-        one_way: what to say where the loop is differentiated in reverse, if it cannot be.
+        first: cells that are always carried, before the others.
+        one_way: the error message for reverse-mode differentiation, or "" if the loop supports it.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Carry:
         self.forms: dict[Any, Form | None] = {}
 
     def run(self, go: Callable[[Any, Any], Any]) -> None:
-        """Trace the loop: `go(step, carry)` gives the carry after it."""
+        """Trace the loop. `go(step, carry)` runs the loop and returns the final carry."""
         walk = self.walk
         for cell in self.first:
             self._include(cell, cell.value)
@@ -178,7 +178,7 @@ class Carry:
             self.forms[cell] = Form(self._blank(value), tuple([self._leaf(leaf) for leaf in leaves(value)]))
 
     def _blank(self, value: Value) -> Value:
-        """A value of the same structure, which holds nothing of the trace."""
+        """Return a value of the same structure that refers to no tracer."""
         shape = (1,) * self.walk.axes.rank
         return rebuild(value, iter([
             static(leaf.type, 0) if isinstance(leaf, Scalar) else np.zeros((len(leaf), *shape), leaf.dtype)
@@ -186,7 +186,7 @@ class Carry:
         ]))  # fmt: skip
 
     def _before(self, cell: Any, old: Any, new: Any) -> Any:
-        """Return the value of a cell before the loop; zero for a variable that had none."""
+        """Return the value of a cell before the loop, or zero for a variable without a value."""
         return self.walk.zero(new.type) if old is None and isinstance(new, Value) else old
 
     def _reset(self) -> None:
@@ -204,7 +204,7 @@ class Carry:
         return Leaf(leaf.type, leaf.coefs, tuple(np.shape(leaf.base)), leaf.low, leaf.high)
 
     def _join(self, cell: Any, new: Any) -> bool:
-        """Widen the form of a cell so that it takes a value. Says whether it did not before."""
+        """Widen the form of a cell so that it can hold a value. Return True if it could not before."""
         form = self.forms[cell]
         if form is None:
             return False
@@ -225,7 +225,7 @@ class Carry:
             b.low is not None and a.low is not None and (b.low < a.low or b.high > a.high)  # type: ignore[operator]
             for a, b in zip(form.parts, joined, strict=True)
         )
-        if narrower and self.tries > 1:  # bounds that move at every step are none
+        if narrower and self.tries > 1:  # bounds that change at every step are dropped
             joined = tuple([
                 b._replace(low=None, high=None) if (b.low, b.high) != (a.low, a.high) else b
                 for a, b in zip(form.parts, joined, strict=True)

@@ -28,10 +28,10 @@ from .syntax import (
 __all__ = ["BARRIERS", "IGNORED", "check"]
 
 BARRIERS = ("threadgroup_barrier", "simdgroup_barrier", "quadgroup_barrier", "__syncthreads", "__syncwarp")
-"""Nothing needs to be done at these: all threads go in step."""
+"""Barriers. They are ignored, because all threads execute each statement together."""
 
 IGNORED = ("printf", "os_log", "__assume", "__builtin_assume", "assert", "static_assert")
-"""Calls without a result that matters."""
+"""Functions whose calls are ignored."""
 
 _REASONS = {
     "atomic_compare_exchange": "compare-and-swap is", "atomicCAS": "compare-and-swap is",
@@ -43,7 +43,7 @@ _REASONS = {
 
 
 def check(parts: Iterable[list[Any]]) -> None:
-    """Raise Problem at the first call of a function that is not known."""
+    """Raise Problem at the first call of an unknown function."""
     whole = [statement for part in parts for statement in part]
     known: set[str] = set()
     for statement in whole:

@@ -12,7 +12,7 @@ __all__ = ["operator"]
 
 
 def operator(walk: Any, name: str, operands: list[Value]) -> Value:
-    """An operator of complex numbers."""
+    """Apply an operator to complex numbers."""
     op = name.removeprefix("operator")
     n = walk.n
     parts = [walk.as_type(o, COMPLEX).parts for o in operands]
@@ -39,7 +39,7 @@ def operator(walk: Any, name: str, operands: list[Value]) -> Value:
     if op in ("==", "!="):
         same = n.logical("&", do("==", a, c), do("==", b, d))
         return same if op == "==" else n.negate(same)
-    if op in ("<", ">", "<=", ">="):  # by the real parts, then by the imaginary ones
+    if op in ("<", ">", "<=", ">="):  # compares the real parts, and the imaginary parts if those are equal
         equal = do("==", a, c)
         return n.select(equal, do(op, b, d), do(op, a, c))
     raise Problem(f"{op} of complex numbers")

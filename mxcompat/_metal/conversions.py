@@ -55,7 +55,7 @@ class ConversionWalk(ExpressionWalk):
     made_struct: Callable[..., Value]
 
     def as_type(self, value: Value, type: Type, explicit: bool = False) -> Value:
-        """The value, converted."""
+        """Return the value converted to a type."""
         old = value.type
         if old is type:
             return value
@@ -106,7 +106,7 @@ class ConversionWalk(ExpressionWalk):
         return None
 
     def cast_pointer(self, value: Value, element: Type) -> Pointer:
-        """A pointer as one to another type: the offset is in elements of that."""
+        """Return a pointer as a pointer to another type. Its offset counts elements of that type."""
         if not isinstance(value, Pointer):
             if isinstance(value, Scalar) and value.static and value.base == 0:
                 return Pointer(element, None, static(self.index_type, 0))
@@ -148,7 +148,7 @@ class ConversionWalk(ExpressionWalk):
         )
 
     def bits_as(self, value: Value, type: Type) -> Value:
-        """`as_type`: the same bits."""
+        """Reinterpret the bits of a value as another type of the same size, as `as_type` does."""
         kinds = scalar_leaves(type)
         found = [leaf for leaf in leaves(value) if isinstance(leaf, Scalar)]
         if not kinds or not found or sum(k.bits for k in kinds) != sum(leaf.type.bits for leaf in found):

@@ -49,7 +49,7 @@ class DeclarationWalk(ConversionWalk):
     # Types
 
     def resolve(self, type: TypeName) -> Type:
-        """The type that a name stands for."""
+        """Return the type that a type name stands for."""
         found = self._base(type)
         for _ in range(type.pointers):
             found = pointer_to(found)
@@ -61,7 +61,7 @@ class DeclarationWalk(ConversionWalk):
         if type.outer is not None:
             return self._of_type(type)
         found = self.scope.get(type.name)
-        if isinstance(found, StructType) and type.arguments is not None:  # within a template, its name with others
+        if isinstance(found, StructType) and type.arguments is not None:  # in a template, with other arguments
             found = next((n for n in self.scope.all(type.name) if not isinstance(n, Type)), found)
         if isinstance(found, Type):
             return found
@@ -163,7 +163,7 @@ class DeclarationWalk(ConversionWalk):
         return self.fixed(place)
 
     def fixed(self, place: Place) -> Place:
-        """The place that a reference is bound to."""
+        """Return the place that a reference is bound to."""
         return place
 
     def _bind(self, item: Declarator) -> None:
@@ -208,7 +208,7 @@ class DeclarationWalk(ConversionWalk):
         self.scope.names[item.name] = CellPlace(of, self.cell(value, item.type.const and not item.type.pointers))
 
     def _requested(self, item: Declarator, of: Type) -> int:
-        """The number of elements of an array in dynamic shared memory."""
+        """Return the number of elements of an array in dynamic shared memory."""
         count = int(self.scope.get(DYNAMIC).value.base) // size_of(of)
         if item.type.space != "threadgroup" or not count:
             raise Problem("the size of this array is not known", item.at)
@@ -222,7 +222,7 @@ class DeclarationWalk(ConversionWalk):
         return self.value(item.value)
 
     def _group_variable(self, item: Declarator, of: Type) -> None:
-        """Memory of a group. A declaration that is met again, in a loop, is the same memory."""
+        """Declare a variable in the memory of a group. If a loop repeats the declaration, it is the same memory."""
         memory = self.group_variable(item, of)
         self.scope.names[item.name] = MemoryPlace(of, memory, static(self.index_type, 0))
         if item.value is not None:
@@ -233,7 +233,8 @@ class DeclarationWalk(ConversionWalk):
         raise NotImplementedError
 
     def default(self, type: Type) -> Value:
-        """The value of a variable without initializer: that of the default constructor, or of the fields."""
+        """Return the value of a variable without an initializer: from the default constructor, from the initial values
+        of the fields, or zero."""
         if isinstance(type, StructType) and type.definition is not None:
             return self.made_struct(type, [])
         return self.zero(type)
@@ -246,7 +247,7 @@ class DeclarationWalk(ConversionWalk):
     def initialized(
         self, type: Type, items: list[Expression], names: list[str | None], constructor: bool = False
     ) -> Value:
-        """A value of a type from `{…}` or `(…)`."""
+        """Return a value of a type, made from the initializers in `{…}` or `(…)`."""
         if isinstance(type, MatrixType):
             return matrices.made(self, type, [self.value(item) for item in items]) if items else self.zero(type)
         if isinstance(type, ArrayType):
@@ -304,7 +305,7 @@ class DeclarationWalk(ConversionWalk):
         return Struct(type, tuple(parts))
 
     def made_vector(self, type: VectorType, values: list[Value]) -> Value:
-        """`float4(a, b.xy, c)` and the like."""
+        """Return a vector made from numbers and vectors, such as `float4(a, b.xy, c)`."""
         parts: list[Scalar] = []
         for value in values:
             if isinstance(value, Vector):

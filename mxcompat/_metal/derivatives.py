@@ -1,7 +1,7 @@
-"""Values without a derivative, or with one in forward mode alone: primitives that are the identity, and raise an error.
+"""Identity primitives that raise an error when they are differentiated, in all modes or only in reverse mode.
 
-JAX cannot go backwards through a loop of unknown length, and its own error names no kernel. Through bits that are read
-as another type it gives zeros, without a word.
+JAX has no reverse-mode derivative of a loop of unknown length, and its error does not name the kernel. For bits that
+are reinterpreted as another type, JAX silently gives zero as the derivative. These primitives raise clear errors.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def shapes_alone() -> Iterator[None]:
 
 
 def forward_only(x: Any, message: str) -> Any:
-    """The array itself. Raises ValueError with the message if it is differentiated in reverse mode."""
+    """Return the array itself. Its derivative in reverse mode raises ValueError with the message."""
     return _primitive().bind(x, message=message)
 
 
 def without_derivative(x: Any, message: str) -> Any:
-    """The array itself. Raises ValueError with the message if it is differentiated."""
+    """Return the array itself. Any derivative with respect to it raises ValueError with the message."""
     return _constant().bind(x, message=message)
 
 

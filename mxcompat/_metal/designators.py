@@ -50,7 +50,7 @@ class PlaceWalk(StatementWalk):
     _unary: Callable[..., Value]
 
     def decayed(self, place: Place) -> Value:
-        """The value of a place; of an array a pointer to its first element."""
+        """Return the value of a place. An array decays to a pointer to its first element."""
         kind = place.type
         if not isinstance(kind, ArrayType) or isinstance(kind, MatrixType):
             return place.get(self)
@@ -81,7 +81,7 @@ class PlaceWalk(StatementWalk):
         return found
 
     def element(self, of: Place, index: Scalar) -> Place:
-        """The place `of[index]`."""
+        """Return the place `of[index]`."""
         kind = of.type
         if isinstance(kind, PointerType):
             pointer = of.get(self)
@@ -115,7 +115,7 @@ class PlaceWalk(StatementWalk):
         return Pointer(pointer.type.element, pointer.target, made)  # type: ignore[attr-defined]
 
     def pointed(self, pointer: Pointer) -> Place:
-        """The place that a pointer points to."""
+        """Return the place that a pointer points to."""
         of, element = pointer.target, pointer.type.element  # type: ignore[attr-defined]
         if of is None:
             raise Problem("a null pointer is followed")
@@ -133,13 +133,13 @@ class PlaceWalk(StatementWalk):
         raise Problem(f"a pointer to a variable of type {of.type} is moved away from it")
 
     def reinterpreted(self, of: Place, element: Type, offset: Scalar) -> Place:
-        """A local variable as values of another type, of which `offset` says the place."""
+        """Return a view of a local variable as a value of another type. The offset counts values of that type."""
         return ViewPlace(element, of, offset)
 
     bits_as: Callable[[Value, Type], Value]
 
     def member(self, of: Place, name: str) -> Place:
-        """The place `of.name`."""
+        """Return the place `of.name`."""
         kind = of.type
         if isinstance(kind, StructType):
             position = kind.places.get(name)
@@ -151,7 +151,7 @@ class PlaceWalk(StatementWalk):
             if kind.union:
                 sizes = [size_of(t) for _, t in kind.fields]
                 largest = sizes.index(max(sizes))
-                if position != largest:  # the largest field holds the bits of all
+                if position != largest:  # the largest field of a union holds the bits; the other fields are views of it
                     return ViewPlace(kind.fields[position][1], self.member(of, kind.fields[largest][0]), static(INT, 0))
             return PartPlace(kind.fields[position][1], of, position)
         if isinstance(kind, VectorType):

@@ -56,7 +56,7 @@ class ExpressionWalk(OperatorWalk):
     # Entry points
 
     def effect(self, expression: Expression) -> None:
-        """An expression whose value is not used."""
+        """Walk an expression whose value is not used."""
         if isinstance(expression, Call):
             self.call(expression, used=False)
         elif isinstance(expression, Binary) and expression.op == ",":
@@ -68,7 +68,7 @@ class ExpressionWalk(OperatorWalk):
             self.value(expression)
 
     def value(self, expression: Expression) -> Value:
-        """The value of an expression."""
+        """Return the value of an expression."""
         self.place_now = expression.at
         rule = _VALUES.get(type(expression))
         return rule(self, expression) if rule is not None else self.decayed(self.place(expression))
@@ -80,7 +80,7 @@ class ExpressionWalk(OperatorWalk):
         return found
 
     def truth(self, expression: Expression) -> Scalar:
-        """The value as a bool."""
+        """Return the value of an expression as a bool."""
         return self.as_bool(self.value(expression))
 
     def as_bool(self, value: Value) -> Scalar:
@@ -91,7 +91,7 @@ class ExpressionWalk(OperatorWalk):
         return found
 
     def value_as(self, expression: Expression, type: Type | None) -> Value:
-        """The value of an expression, converted."""
+        """Return the value of an expression, converted to `type` unless it is None."""
         if isinstance(expression, Initializers):
             if type is None:
                 raise Problem("the type of { } is not known here", expression.at)
@@ -143,7 +143,7 @@ class ExpressionWalk(OperatorWalk):
         return self.n.unary(op, value)
 
     def _step(self, expression: Expression, operand: Expression, op: str) -> Value:
-        """`++` and `--`; the value before."""
+        """Apply `++` or `--`, and return the value before it."""
         place = self.place(operand)
         old = place.get(self)
         if isinstance(old, Pointer):
@@ -172,7 +172,7 @@ class ExpressionWalk(OperatorWalk):
         return self.operate(op, left, right, expression)
 
     def _short(self, expression: Binary) -> Value:
-        """`&&` and `||`: the right operand only for threads that need it."""
+        """Return the result of `&&` or `||`. The right operand is evaluated only for threads that need it."""
         left = self.truth(expression.left)
         both = expression.op == "&&"
         if left.static and bool(left.base) != both:

@@ -23,7 +23,7 @@ Rule = Callable[..., Any]
 
 
 def spread(walk: Any, values: list[Value], each: Callable[..., Scalar]) -> Value:
-    """A function of scalars, of vectors component by component."""
+    """Apply a function of scalars. It is applied to vectors component by component."""
     vectors = [v for v in values if isinstance(v, Vector)]
     if not vectors:
         for v in values:

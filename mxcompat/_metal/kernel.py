@@ -86,7 +86,7 @@ class Kernel:
         self.arrays = any(_has_arrays(statement) for statement in (*self.declared, *self.body))
 
     def error(self, problem: Problem, place: Place | None = None) -> KernelError:
-        """The error of a problem, at its place."""
+        """Return the KernelError of a problem, at its place in the source."""
         at = problem.place or place or Place("source", 1, 1)
         text = {"source": self.source, "header": self.header, "prelude": self.prelude_text}[at.part]
         lines = text.split("\n")
@@ -107,8 +107,8 @@ class Kernel:
             threadgroup: the same for a group.
             init_value: the initial value of the outputs; 0 by default.
             most_steps: the number of iterations of loops after which NumPy gives up; None for no limit.
-            checked: True if NumPy is to look for indices out of bounds.
-            quotient: divides floats in traced code, where XLA multiplies by the reciprocal of a constant, for example.
+            checked: True if NumPy should check for indices out of bounds.
+            quotient: divides floats in traced code. A plain division by a constant would become a product in XLA.
 
         Returns:
             The outputs.
@@ -130,7 +130,7 @@ class Kernel:
         return [self._shaped(space, x, o) for x, o in zip(outputs, self.signature.outputs, strict=True)]
 
     def _pieces(self, start: Launch, region: Region, inputs: list[Any], outputs: list[Any]) -> list[Any]:
-        """Return the outputs after all threads of a region have run, in pieces that fit into memory."""
+        """Run the threads of a region in pieces that fit into memory, and return the outputs."""
         most = policy.MOST_THREADS if start.space.traced else policy.MOST_HOST_THREADS
         if start.space.traced and self.arrays:
             most //= policy.ARRAY_SHARE
@@ -157,8 +157,8 @@ class Kernel:
         self, start: Launch, region: Region, inputs: list[Any], outputs: list[Any],
         moved: tuple[int, Scalar] | None = None,
     ) -> list[Any]:  # fmt: skip
-        """The outputs after the threads of a region. `moved` is an axis along which it does not begin where it says,
-        and where instead."""
+        """Return the outputs after the threads of a region have run. If `moved` is an axis and a position, the region
+        begins at this position along the axis, not at `region.first`."""
         coordinates, splits = self._coordinates(region)
         while True:
             axes = Axes(coordinates, splits)
@@ -173,14 +173,14 @@ class Kernel:
                 raise self.error(problem, walk.place_now) from problem
 
     def _coordinates(self, region: Region) -> tuple[list[tuple[str, int]], dict[str, tuple[int, ...]]]:
-        """Names and extents of the coordinates of threads, and how they are split at first."""
+        """Return the names and extents of the threads' coordinates, and their initial splits."""
         x, y, z = region.size
         if not self.together:
             return [("z", z), ("y", y), ("x", x)], {}
         a, b, c = region.groups
         groups = [("gz", c), ("gy", b), ("gx", a)]
         splits = lane_splits(region.size) if self.lanes else {}
-        if splits is None:  # the lanes do not follow the axes: the threads of a group get one axis
+        if splits is None:  # the axes cannot be split into lanes: the threads of a group get one axis
             count = -(-x * y * z // 32)
             return [*groups, ("tl", count * 32)], {"tl": (count, 32)}
         return [*groups, ("tz", z), ("ty", y), ("tx", x)], splits
@@ -215,7 +215,7 @@ def _pairs(space: Space, x: Any) -> Any:
 
 
 def _split(splits: dict[str, tuple[int, ...]], wanted: Resplit, extents: dict[str, int]) -> dict[str, tuple[int, ...]]:
-    """The splits with one more. Positions count the factors above 1."""
+    """Return the splits with a further one. Its position counts only the factors above 1."""
     factors = splits.get(wanted.role, (extents[wanted.role],))
     kept = [f for f in factors if f > 1]
     n = kept[wanted.position]
@@ -224,14 +224,14 @@ def _split(splits: dict[str, tuple[int, ...]], wanted: Resplit, extents: dict[st
 
 
 def _has_arrays(node: Any) -> bool:
-    """True if there are local arrays."""
+    """Return True if a syntax tree declares local arrays."""
     if isinstance(node, Declarator) and node.dimensions and node.type.space != "threadgroup":
         return True
     return any(_has_arrays(child) for child in children(node))
 
 
 def _condition(tokens: list[Token]) -> int:
-    """The value of the condition of an `#if`."""
+    """Return the value of the condition of an `#if`."""
     parser = Parser(tokens, tokens[0].place, set(), set(), set())
     found = parser.expression()
     if parser.token.kind != "end":

@@ -35,7 +35,7 @@ _OPERATORS = (
     "<<=", ">>=", "...", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+=", "-=", "*=", "/=", "%=",
     "&=", "|=", "^=", "::", "##", *"+-*/%&|^~!<>=?:;,.()[]{}#\\@$",
 )  # fmt: skip
-"""From the longest to the shortest."""
+"""The operators, from the longest to the shortest, as the first match is taken."""
 
 _PATTERN = re.compile(
     r"(?P<skip>[ \t\r\f\v]+|\\[ \t]*\r?\n|//(?:\\\r?\n|[^\n])*|/\*.*?\*/)"

@@ -27,7 +27,7 @@ class Logic:
     make: Callable[..., Scalar]
 
     def compare(self, op: str, a: Scalar, b: Scalar) -> Scalar:
-        """A comparison of two operands of one type."""
+        """Return the comparison of two operands of the same type."""
         kind = a.type
         if a.static and b.static:
             return TRUE if COMPARE[op](a.base, b.base) else FALSE
@@ -44,7 +44,8 @@ class Logic:
         return self.make(BOOL, COMPARE[op](self.array(a), self.array(b)), 0, 1)
 
     def _decided(self, op: str, a: Scalar, b: Scalar) -> Scalar | None:
-        """A comparison that the bounds decide, or one that can hold at one position of an axis alone."""
+        """Return a comparison that the bounds decide, or that can hold at only one position along an axis. Otherwise
+        return None."""
         wide = self._difference(a, b)
         if wide is None:
             return None
@@ -76,7 +77,7 @@ class Logic:
         return ()
 
     def _difference(self, a: Scalar, b: Scalar) -> tuple[int, int, dict[int, int], Any] | None:
-        """Bounds, coefficients and base of a - b."""
+        """Return the bounds, the coefficients and the base of a - b."""
         assert a.low is not None
         assert a.high is not None
         assert b.low is not None
@@ -92,7 +93,7 @@ class Logic:
         return a.low - b.high, a.high - b.low, {}, None
 
     def logical(self, op: str, a: Scalar, b: Scalar) -> Scalar:
-        """and, or, xor of bools: "&", "|", "^"."""
+        """Return the "&", "|" or "^" of two bools."""
         if op == "&":
             if a.static:
                 return b if a.base else FALSE
@@ -113,5 +114,5 @@ class Logic:
         return Scalar(BOOL, a.base ^ b.base, (), 0, 1)
 
     def negate(self, a: Scalar) -> Scalar:
-        """`!` of a bool."""
+        """Return the negation of a bool."""
         return (FALSE if a.base else TRUE) if a.static else Scalar(BOOL, ~a.base, (), 0, 1)

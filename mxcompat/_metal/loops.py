@@ -44,9 +44,9 @@ class Trips(NamedTuple):
 
     Args:
         place: its variable.
-        start: the value at first.
+        start: the initial value of the variable.
         step: the increment of each iteration.
-        count: the largest number of iterations of a thread.
+        count: the largest number of iterations of any thread.
         uniform: True if all threads have the same number of iterations.
     """
 
@@ -58,15 +58,15 @@ class Trips(NamedTuple):
 
 
 class _Unknown(Exception):
-    """A loop did not have the assumed form."""
+    """Raised if a loop does not have the assumed form."""
 
 
 class TooLong(Exception):
-    """NumPy has reached the limit of iterations."""
+    """Raised when NumPy reaches the limit of iterations."""
 
 
 class LoopWalk(CallWalk):
-    """The walk over loops. `most_steps` is how often NumPy goes round them, None for as often as they say."""
+    """The walk over loops. `most_steps` is the limit of iterations in NumPy, or None for no limit."""
 
     steps = 0
     most_steps: int | None = None
@@ -96,8 +96,8 @@ class LoopWalk(CallWalk):
             self._general(statement)
 
     def _is_unrolled(self, statement: For, trips: Trips, weight: int) -> bool:
-        """True if a loop is walked step by step: it is short, or indexes a local array, whose elements then are values
-        of their own."""
+        """Return True if a loop is unrolled: it is short, or indexes a local array. The indices are then known, so that
+        the elements of the array are separate values."""
         if trips.count <= policy.FEW_STEPS and trips.count * weight <= policy.MOST_UNROLLED:
             return True
         if trips.count > policy.MOST_REGISTERS or trips.count * weight > 2 * policy.MOST_UNROLLED:
@@ -106,7 +106,7 @@ class LoopWalk(CallWalk):
         return any(isinstance(place, CellPlace) and isinstance(place.type, ArrayType) for place in found)
 
     def _attempt(self, way: Callable[[], None]) -> bool:
-        """Walk a loop as if it had a certain form. If it does not, undo everything and return False."""
+        """Walk a loop that is assumed to have a certain form. If it has not, undo all changes and return False."""
         before = (self.mask, self.depth, self.scope, len(self.frame.loops), self.cells)
         self.logs.append({})
         try:
@@ -128,7 +128,7 @@ class LoopWalk(CallWalk):
         self._directly(statement, None, limit)
 
     def _directly(self, statement: For | While | DoWhile, count: int | None, limit: int | None = None) -> None:
-        """Go round the loop in Python, `count` times or until the condition is False for all threads."""
+        """Iterate in Python, `count` times or until the condition is False for all threads."""
         frame, whole = self.frame, self.mask
         loop = Loop(self.cell(FALSE))
         frame.loops.append(loop)
@@ -165,7 +165,7 @@ class LoopWalk(CallWalk):
         self._after(statement, whole)
 
     def _after(self, statement: For | While | DoWhile, whole: Scalar) -> None:
-        """The mask behind a loop: all that came to it, and have not returned."""
+        """Set the mask after a loop: the threads that entered the loop and have not returned."""
         self.mask = whole
         if has(statement.body, Return):
             self.mask = self.n.logical("&", whole, self.n.negate(self.frame.returned.value))
@@ -173,7 +173,7 @@ class LoopWalk(CallWalk):
     # In one trace
 
     def _counted(self, statement: For, trips: Trips) -> None:
-        """A loop of known length."""
+        """Trace a loop whose number of iterations is known."""
         whole, frame = self.mask, self.frame
         leaves = has(statement.body, Return) or breaks(statement.body)
         masked = leaves or not trips.uniform
@@ -222,7 +222,7 @@ class LoopWalk(CallWalk):
         self._after(statement, whole)
 
     def _general(self, statement: For | While | DoWhile) -> None:
-        """A loop whose length the data tell."""
+        """Trace a loop whose number of iterations depends on the data."""
         whole, frame = self.mask, self.frame
         self.depth += 1
         if isinstance(statement, DoWhile) or statement.condition is None:
@@ -315,7 +315,7 @@ class LoopWalk(CallWalk):
         return Trips(place, start, by, most, most == least)
 
     def _step_of(self, step: Expression, name: str, changed: set[str]) -> int | None:
-        """Return the increment of a variable in an iteration, if it is known."""
+        """Return the increment of a variable in each iteration, or None if it is unknown."""
         if isinstance(step, (Unary, Postfix)) and step.op in ("++", "--") and is_named(step.operand, name):
             return 1 if step.op == "++" else -1
         if not isinstance(step, Assign) or not is_named(step.target, name):
@@ -332,7 +332,7 @@ class LoopWalk(CallWalk):
         return by if op == "+" else -by
 
     def put(self, cell: Any, value: Any) -> None:
-        """Set a cell as it was."""
+        """Restore the value of a cell."""
         if isinstance(cell, Cell):
             cell.value, cell.guarded = value, None
         else:

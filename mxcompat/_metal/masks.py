@@ -55,12 +55,12 @@ class Loop:
 
 
 class StatementWalk(WalkBase):
-    """The walk over statements, loops excepted."""
+    """The walk over statements other than loops."""
 
     frame: Frame
 
     def run(self, statement: Statement) -> None:
-        """Carry out a statement."""
+        """Walk a statement."""
         if self.mask.static and not self.mask.base and not isinstance(
             statement, (Function, StructDefinition, TypeAlias, Enum)
         ):  # fmt: skip
@@ -94,7 +94,7 @@ class StatementWalk(WalkBase):
             self.branch(condition, statement.then, statement.other)
 
     def branch(self, condition: Scalar, then: Statement, other: Statement | None) -> None:
-        """Both branches, each for its threads."""
+        """Walk both branches of a condition, each with the mask of its threads."""
         whole = self.mask
         ends: list[tuple[Scalar, Scalar]] = []
         self.depth += 1
@@ -111,7 +111,8 @@ class StatementWalk(WalkBase):
             self.mask = self.n.logical("|", ends[0][1], ends[1][1])
 
     def narrowed(self, mask: Scalar, condition: Scalar) -> Scalar:
-        """The threads of a mask for which a condition is true. NumPy looks if there is any."""
+        """Return the mask of the threads that are in `mask` and fulfil a condition. With NumPy, the result is the
+        constant TRUE or FALSE if all or none do."""
         found = self.n.logical("&", mask, condition)
         if not self.space.traced and not found.static:
             if not found.base.any():
@@ -260,7 +261,7 @@ class StatementWalk(WalkBase):
 
 
 def children(node: Any) -> list[Any]:
-    """The nodes right within a node."""
+    """Return the direct children of a syntax node."""
     found: list[Any] = []
     for slot in _slots(type(node)):
         part = getattr(node, slot)
@@ -280,7 +281,7 @@ def _slots(kind: type) -> list[str]:
 
 
 def _leaves(node: Any) -> bool:
-    """True if a statement has a return, or a continue, in it, not counting functions within."""
+    """Return True if a statement contains a return or a continue. Nested functions do not count."""
     if isinstance(node, (Return, Continue)):
         return True
     if isinstance(node, Function):

@@ -12,7 +12,7 @@ __all__ = ["MATRIX_FUNCTIONS", "made", "operator"]
 
 
 def columns(walk: Any, value: Value) -> list[Vector]:
-    """The columns of a matrix."""
+    """Return the columns of a matrix."""
     if isinstance(value, Stack):
         return [walk.stack_element(value, static(walk.index_type, k)) for k in range(value.type.count)]  # type: ignore[attr-defined]
     assert isinstance(value, Array)
@@ -24,7 +24,7 @@ def _of(walk: Any, type: MatrixType, parts: list[Any]) -> Array:
 
 
 def made(walk: Any, type: MatrixType, values: list[Value]) -> Value:
-    """A matrix from a number (along the diagonal), another matrix, columns, or all its elements."""
+    """Return a matrix made from a number (the diagonal), from another matrix, from columns, or from all elements."""
     column = type.element
     assert isinstance(column, VectorType)
     if len(values) == 1 and isinstance(values[0].type, MatrixType):
@@ -46,7 +46,7 @@ def made(walk: Any, type: MatrixType, values: list[Value]) -> Value:
 
 
 def _product(walk: Any, matrix: list[Vector], vector: Vector) -> Vector:
-    """A matrix times a vector: the columns, weighted."""
+    """Return the product of a matrix and a vector: the sum of the columns, weighted by the vector."""
     total: Any = None
     for column, weight in zip(matrix, vector.parts, strict=True):
         term = walk.operate("*", column, weight, None)
@@ -55,7 +55,7 @@ def _product(walk: Any, matrix: list[Vector], vector: Vector) -> Vector:
 
 
 def operator(walk: Any, op: str, left: Value, right: Value) -> Value:
-    """A binary operator with a matrix."""
+    """Apply a binary operator to operands of which at least one is a matrix."""
     a = columns(walk, left) if isinstance(left.type, MatrixType) else None
     b = columns(walk, right) if isinstance(right.type, MatrixType) else None
     of = left.type if a is not None else right.type

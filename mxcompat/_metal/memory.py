@@ -58,7 +58,7 @@ class Traffic:
     # Reading
 
     def read(self, memory: Memory, type: ScalarType, index: Scalar) -> Any:
-        """The elements at an index, as an array over the axes of threads; 0 out of bounds."""
+        """Return the elements at an index as an array over the axes of threads, with 0 for an index out of bounds."""
         if not memory.const and self._same_size(memory, type):
             return self.space.bitcast(self.space.asarray(self.read(memory, memory.element, index)), type.dtype)[()]
         data = self.space.recast(memory.data, type.dtype)
@@ -73,16 +73,17 @@ class Traffic:
         return found if found.base is None else found.copy()
 
     def _is_large(self, count: int) -> bool:
-        """True if padding an array would copy more than there are threads, in NumPy at every step of a loop."""
+        """Return True if NumPy should not pad the array: a copy at every step of a loop costs more than a gather."""
         return not self.space.traced and count > 4 * math.prod(self.axes.extents)
 
     def _same_size(self, memory: Memory, type: ScalarType) -> bool:
-        """True if elements are read as numbers of another type of their size."""
+        """Return True if elements are read as another type of the same size."""
         old, new = memory.element.dtype, type.dtype
         return old != new and old.itemsize == new.itemsize and BOOL.dtype not in (old, new)
 
     def flat(self, data: Any, index: Scalar, batch: int) -> tuple[Any, Any]:
-        """Flat data and the flat index."""
+        """Return flat data and an index into them. The first `batch` axes of the data are those of groups, and are
+        flattened, too."""
         array = self.n.array(index)
         if not batch:
             return data, array
@@ -125,7 +126,7 @@ class Traffic:
         return base, dims, index.low, index.high
 
     def _slice(self, data: Any, index: Scalar, batch: int) -> Any:
-        """The elements at an affine index by slices and reshapes; None if that is not possible."""
+        """Return the elements at an affine index by slices and reshapes, or None if that is not possible."""
         known = self._range(index, batch)
         if known is None:
             return None
@@ -145,8 +146,8 @@ class Traffic:
         return self._arranged(found, dims, batch)
 
     def _view(self, data: Any, base: Any, low: int, spread: int, dims: list[tuple[int, int]]) -> Any:
-        """Elements `base + sum(c * i)` of the last axis, over axes in its place. The base is `low` or up to `spread`
-        more."""
+        """Return the elements `base + sum(c * i)` of the last axis. In its place, the result has an axis for each pair
+        (c, extent) of `dims`. The base is at least `low` and at most `low + spread`."""
         space = self.space
         lead, width = data.shape[:-1], data.shape[-1]
         box = _box(width, base, low, spread, dims)
@@ -164,7 +165,7 @@ class Traffic:
         return self._view(space.pad(part, 0, c - span).reshape((*lead, n, c)), 0, 0, 0, inner)
 
     def _arranged(self, found: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
-        """An array over the axes of groups and those of the view, over all axes of threads, in order."""
+        """Transpose and reshape an array over the axes of groups and of the view to one over all axes of threads."""
         flips = [batch + k for k, (_, _, axis) in enumerate(dims) if axis < 0]
         if flips:
             found = self.space.xp.flip(found, flips)
@@ -187,7 +188,7 @@ class Traffic:
             return
         data = memory.data
         value = self.space.asarray(value)
-        if kind == "set" and self._same_size(memory, type):  # else each iteration would copy the whole array
+        if kind == "set" and self._same_size(memory, type):  # otherwise each iteration would copy the whole array
             value, type = self.space.bitcast(value, data.dtype), memory.element
         whole = data.shape[-1] * data.dtype.itemsize
         if not self.space.traced and not memory.owned:
@@ -244,7 +245,7 @@ class Traffic:
         return self.space.scatter(flat, array, value.astype(data.dtype), kind).reshape(data.shape)
 
     def _place(self, data: Any, index: Scalar, value: Any, mask: Scalar, kind: str, batch: int) -> Any:
-        """The array after a write at an affine index, by slices; None if that is not possible."""
+        """Return the array after a write at an affine index by slices, or None if that is not possible."""
         known = self._range(index, batch)
         if known is None:
             return None
@@ -273,7 +274,7 @@ class Traffic:
         return found[..., before : before + count] if before + after else found
 
     def _by_place(self, value: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
-        """Values over the axes of threads, over those of groups and of the view."""
+        """Transpose and reshape values over the axes of threads to values over the axes of groups and of the view."""
         extents = self.axes.extents
         places = [axis if axis >= 0 else ~axis for _, _, axis in dims]
         wanted = [*range(batch), *places]
@@ -286,7 +287,8 @@ class Traffic:
         return self.space.xp.flip(value, flips) if flips else value
 
     def _picked(self, value: Any, mask: Scalar, axes: set[int]) -> tuple[Any, Any]:
-        """Values and mask of one thread of those along axes that the index does not follow."""
+        """Return the values and the mask of one thread for each index: along each axis that the index does not depend
+        on, pick the first thread of the mask."""
         chosen = None if mask.static else mask.base
         pins = dict(mask.pins)
         rank = self.axes.rank
@@ -316,7 +318,8 @@ class Traffic:
     def _updated(
         self, data: Any, base: Any, low: int, spread: int, dims: list[tuple[int, int]], value: Any, chosen: Any
     ) -> Any:
-        """The array with elements `base + sum(c * i)` of the last axis replaced where chosen."""
+        """Return the array with the elements `base + sum(c * i)` of the last axis replaced. If `chosen` is not None,
+        replace only those where it is True."""
         space = self.space
         lead, width = data.shape[:-1], data.shape[-1]
         box = _box(width, base, low, spread, dims)
@@ -353,7 +356,7 @@ class _Box(NamedTuple):
 
 
 def _merged(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The axes of a view, with those that follow on each other made one."""
+    """Merge neighbouring axes of a view, as pairs (step, extent), if together they have one constant step."""
     found = dims[:1]
     for c, n in dims[1:]:
         before, m = found[-1]
@@ -365,14 +368,14 @@ def _merged(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _box(width: int, base: Any, low: int, spread: int, dims: list[tuple[int, int]]) -> _Box | None:
-    """Elements `base + sum(c * i)` of an axis as a box; None if they are not one. The base is `low` or up to `spread`
-    more."""
+    """Return the box that holds exactly the elements `base + sum(c * i)` of an axis, or None if there is none. The
+    base is at least `low` and at most `low + spread`."""
     total = 1
     for c, n in reversed(dims):
         if c != total:
             break
         total *= n
-    else:  # no elements in between
+    else:  # the elements are contiguous
         return _Box((width,), (base,), (total,))
     dims = _merged(dims)
     shape: list[int] = []

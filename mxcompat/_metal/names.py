@@ -77,7 +77,7 @@ def _input(walk: Walk, names: dict[str, Any], of: Input, data: Any) -> None:
 
 
 def _constants(walk: Walk, names: dict[str, Any], name: str, kind: ScalarType, values: Any) -> None:
-    """An array of constants, which the kernel has a pointer to."""
+    """Bind a name to an array of constants. In Metal, it is a pointer to constant memory."""
     if not values:
         values = (0,)
     whole = Array(kind, tuple([static(kind, v) for v in values]))

@@ -30,13 +30,13 @@ class Numbers(Logic):
     # Values as arrays
 
     def make(self, type: ScalarType, base: Any, low: int | None = None, high: int | None = None) -> Scalar:
-        """Make a scalar of a computed array."""
+        """Return a scalar with a computed array as its base."""
         if isinstance(base, (int, float, np.generic)):
             return static(type, base)
         return Scalar(type, base, (), low, high)
 
     def array(self, a: Scalar) -> Any:
-        """The value as an array, or a NumPy scalar if it is known."""
+        """Return the value as an array, or as a NumPy scalar if it is known."""
         dtype = a.type.dtype
         if a.type.kind == "f":
             return a.base
@@ -48,7 +48,7 @@ class Numbers(Logic):
         return base
 
     def positions(self, axis: int, type: ScalarType) -> Any:
-        """The positions along an axis, of an integer type."""
+        """Return the positions along an axis, in an integer type."""
         return self.space.iota(self.axes.extents[axis], axis, self.axes.rank, type.dtype)
 
     def settled(self, a: Scalar) -> Scalar:
@@ -56,7 +56,7 @@ class Numbers(Logic):
         return self.make(a.type, self.array(a), *self.bounds(a)) if a.coefs else a
 
     def bounds(self, a: Scalar) -> tuple[int | None, int | None]:
-        """The bounds of the value itself; None where it may have wrapped around."""
+        """Return the bounds of the value, or (None, None) if it may have wrapped around."""
         if a.low is None or a.high is None or a.low < a.type.low or a.high > a.type.high:
             return None, None
         return a.low, a.high
@@ -67,7 +67,7 @@ class Numbers(Logic):
     # Conversions
 
     def convert(self, a: Scalar, type: ScalarType) -> Scalar:
-        """C's conversion."""
+        """Convert a scalar to another type, as C does."""
         old = a.type
         if old is type:
             return a
@@ -99,7 +99,7 @@ class Numbers(Logic):
     # Operators
 
     def binary(self, op: str, a: Scalar, b: Scalar) -> Scalar:
-        """A binary operator of C, after its conversions."""
+        """Apply a binary operator after C's usual arithmetic conversions."""
         if op in COMPARE:
             kind = common(a.type, b.type)
             return self.compare(op, self.convert(a, kind), self.convert(b, kind))
@@ -112,7 +112,7 @@ class Numbers(Logic):
         return self.same_type(op, self.convert(a, kind), self.convert(b, kind))
 
     def same_type(self, op: str, a: Scalar, b: Scalar) -> Scalar:
-        """An arithmetic operator on operands of one type, which is the result's."""
+        """Apply an arithmetic operator to operands of the same type. The result has this type, too."""
         if op in _BITS:
             return self._bits(op, a, b)
         if op in ("/", "%") and a.type.kind != "f":
@@ -246,7 +246,7 @@ class Numbers(Logic):
         return self.make(kind, (self.space.divide if op == "/" else self.space.remainder)(x, y), *limits)
 
     def _divided(self, a: Scalar, c: int) -> tuple[Scalar, Scalar] | None:
-        """The quotient and the remainder in affine form, or None. An axis may have to be split first."""
+        """Return the quotient and the remainder in affine form, or None. May raise Resplit for an axis."""
         extents = self.axes.extents
         whole = {axis: k for axis, k in a.coefs if k % c == 0}
         rest = {axis: k for axis, k in a.coefs if k % c}
@@ -275,7 +275,7 @@ class Numbers(Logic):
         )
 
     def unary(self, op: str, a: Scalar) -> Scalar:
-        """+, -, ~ and ! of a scalar."""
+        """Apply the unary operator `+`, `-`, `~` or `!`."""
         if op == "!":
             return self.compare("==", a, static(a.type, 0)) if a.type is not BOOL else self.negate(a)
         kind = promoted(a.type)
@@ -291,7 +291,7 @@ class Numbers(Logic):
     # Choosing
 
     def select(self, mask: Scalar, a: Scalar, b: Scalar) -> Scalar:
-        """`mask ? a : b`, of one type."""
+        """Return `mask ? a : b` for scalars of the same type."""
         if a is b or mask.static:
             return a if a is b or mask.base else b
         if (
@@ -318,14 +318,14 @@ class Numbers(Logic):
         return bool(len(shape)) and any(shape[axis] > 1 for axis, _ in coefs)
 
     def guarded(self, mask: Scalar, a: Scalar) -> Scalar:
-        """The value as the threads of a mask see it: no derivative reaches it from the others."""
+        """Return the value for use by the threads of a mask. The other threads send no cotangent back to it."""
         if mask.static or not self.space.traced or a.type.kind != "f" or isinstance(a.base, np.generic):
             return a
         return Scalar(a.type, self.space.guard(mask.base, a.base))
 
 
 def _bounds_of(op: str, a: Scalar, b: Scalar) -> tuple[int | None, int | None]:
-    """Bounds of a sum, difference or product as integers."""
+    """Return the bounds of a sum, difference or product of integers without wrap-around."""
     if a.low is None or a.high is None or b.low is None or b.high is None:
         return None, None
     if op == "+":

@@ -21,7 +21,7 @@ class OperatorWalk(PlaceWalk):
     """The walk over operators."""
 
     def operate(self, op: str, left: Value, right: Value, expression: Any) -> Value:
-        """A binary operator."""
+        """Apply a binary operator to two values."""
         if isinstance(left, Scalar) and isinstance(right, Scalar):
             if (left.type.kind == "f" or right.type.kind == "f") and op in ("&", "|", "^", "<<", ">>", "%"):
                 raise Problem(f"{op} of values of types {left.type} and {right.type}", expression.at)
@@ -80,7 +80,7 @@ class OperatorWalk(PlaceWalk):
         return Vector(vector_of(BOOL if op in _COMPARISONS else element, of.count), tuple(parts))
 
     def choose(self, condition: Vector, a: Value, b: Value) -> Value:
-        """`condition ? a : b`, component by component."""
+        """Return `condition ? a : b` for a vector of conditions, component by component."""
         of = a.type if isinstance(a, Vector) else b.type
         a, b = self.as_type(a, of), self.as_type(b, of)
         assert isinstance(a, Vector)
@@ -108,5 +108,5 @@ class OperatorWalk(PlaceWalk):
         raise NotImplementedError
 
     def as_type(self, value: Value, type: Type, explicit: bool = False) -> Value:
-        """The value, converted."""
+        """Return the value converted to a type."""
         raise NotImplementedError

@@ -29,7 +29,7 @@ BUILTIN_TYPES: set[str] = {
 }  # fmt: skip
 
 BUILTIN_TRAITS = ("is_same", "is_floating_point", "is_integral", "is_signed", "is_unsigned")
-"""Questions about types: `is_same<A, B>::value` or `is_same_v<A, B>`."""
+"""Type traits, used as `is_same<A, B>::value` or `is_same_v<A, B>`."""
 
 BUILTIN_TEMPLATES: set[str] = {
     "vec", "packed_vec", "atomic", "_atomic", "array", "numeric_limits", "Limits", "enable_if_t", "enable_if",
@@ -41,7 +41,7 @@ UNSUPPORTED = re.compile(
     r"simdgroup_matrix|simdgroup_(float|half|bfloat)[48]x[48]|(texture|depth)(1d|2d|3d|cube|_buffer).*|sampler"
     "|imageblock|visible_function_table|intersector|tensor|.*_acceleration_structure"
 )
-"""Types outside of the supported language."""
+"""Regular expression for the types that are not supported."""
 
 QUALIFIERS: set[str] = {
     "const", "constexpr", "constant", "device", "threadgroup", "thread", "static", "inline", "volatile", "extern",
@@ -110,7 +110,7 @@ class ParserBase:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Names of types that are declared within are forgotten."""
+        """Open a scope for type names: those declared in this context are dropped at its end."""
         self.types.append(set())
         self.templates.append(set())
         try:
@@ -132,7 +132,7 @@ class ParserBase:
     # Types
 
     def starts_type(self, ahead: int = 0) -> bool:
-        """True if a type begins at this token: a qualifier, or the name of a type, behind namespaces."""
+        """Return True if a type begins at this token: with a qualifier, or with a type name after any namespaces."""
         k = self.k + ahead
         while True:
             token = self.tokens[k]
@@ -146,7 +146,7 @@ class ParserBase:
             return self.is_type(token.text)
 
     def qualifiers(self) -> tuple[str, bool]:
-        """The address space and the constness that are written here."""
+        """Parse qualifiers. Return the address space ("" if there is none) and True if the type is const."""
         space, const = "", False
         while True:
             text = self.token.text
@@ -178,11 +178,11 @@ class ParserBase:
                 self.fail(f"this {opening} has no {closing}", start)
 
     def type_name(self) -> TypeName:
-        """A type with its `*` and `&`."""
+        """Parse a type with its `*` and `&`."""
         return self.declarator_type(self.base_type())
 
     def base_type(self) -> TypeName:
-        """A type without `*` and `&`."""
+        """Parse a type without `*` and `&`."""
         space, const = self.qualifiers()
         at = self.at
         if self.token.text == "decltype":
@@ -217,7 +217,7 @@ class ParserBase:
         return found
 
     def _integer(self, first: str) -> str:
-        """The type of `unsigned long long int` and the like."""
+        """Parse the rest of a type such as `unsigned long long int`, and return its name in Metal."""
         words = [first]
         while self.token.text in ("unsigned", "signed", "long", "short", "int", "char"):
             words.append(self.next().text)
@@ -227,7 +227,7 @@ class ParserBase:
         )
 
     def declarator_type(self, base: TypeName) -> TypeName:
-        """The type with the `*` and `&` that follow."""
+        """Parse the `*` and `&` after a type, and return the complete type."""
         pointers, reference = 0, False
         while True:
             if self.token.text == "*":
@@ -250,7 +250,7 @@ class ParserBase:
         )  # fmt: skip
 
     def template_arguments(self) -> tuple[Any, ...]:
-        """`<A, 3>`."""
+        """Parse template arguments, such as `<A, 3>`."""
         self.expect("<")
         found: list[Any] = []
         while self.token.text != ">":
@@ -259,7 +259,7 @@ class ParserBase:
             found.append(self.template_argument())
             if not self.accept(","):
                 break
-        if self.token.text == ">>":  # the two of nested templates
+        if self.token.text == ">>":  # the end of two nested templates
             here = self.token
             self.tokens[self.k] = here._replace(text=">")
             self.tokens.insert(self.k, here._replace(text=">"))

@@ -44,7 +44,7 @@ class ExpressionParser(ParserBase):
     """The parser of expressions."""
 
     def expression(self) -> Expression:
-        """With commas."""
+        """Parse an expression that may contain comma operators."""
         left = self.assignment()
         while self.token.text == ",":
             at = self.next().place
@@ -52,7 +52,7 @@ class ExpressionParser(ParserBase):
         return left
 
     def assignment(self) -> Expression:
-        """Without commas."""
+        """Parse an expression without comma operators."""
         if self.token.text == "{":
             return self.initializers()
         left = self.binary(1)
@@ -129,7 +129,7 @@ class ExpressionParser(ParserBase):
         return self.name()
 
     def operator_name(self) -> str:
-        """`operator+` and the like."""
+        """Parse the name of an operator function, such as `operator+`."""
         self.expect("operator")
         if self.token.kind == "name":
             return f"operator {self.type_name().name}"
@@ -139,7 +139,7 @@ class ExpressionParser(ParserBase):
         return f"operator{text}"
 
     def arguments(self) -> list[Expression]:
-        """`(a, b)`."""
+        """Parse arguments, such as `(a, b)`."""
         self.expect("(")
         found: list[Expression] = []
         while self.token.text != ")":
@@ -150,7 +150,7 @@ class ExpressionParser(ParserBase):
         return found
 
     def initializers(self) -> Initializers:
-        """`{a, b}`."""
+        """Parse initializers, such as `{a, b}` or `{.x = a}`."""
         found = Initializers(self.expect("{").place, [])
         while self.token.text != "}":
             name = None
@@ -219,7 +219,7 @@ class ExpressionParser(ParserBase):
         return Cast(at, kind, of, operand)
 
     def _of_type(self) -> Expression:
-        """A construction, or something of a type."""
+        """Parse an expression that begins with a type: `T(a)`, `T{a}` or `T::name`."""
         at = self.at
         of = self.base_type()
         if self.token.text == "::":

@@ -44,14 +44,14 @@ class StatementParser(ExpressionParser):
     _struct_or_enum: Callable[..., list[Statement]]
 
     def text(self) -> list[Statement]:
-        """All statements up to the end."""
+        """Parse all statements up to the end of the text."""
         found: list[Statement] = []
         while self.token.kind != "end":
             found.extend(self.statement())
         return found
 
     def statement(self) -> list[Statement]:
-        """One statement; several where a namespace is opened, none where nothing is said."""
+        """Parse a statement. Return a list: a namespace gives several statements, and some declarations give none."""
         at, text = self.at, self.token.text
         if text == "[" and self.peek() == "[":
             self.attributes()
@@ -80,7 +80,7 @@ class StatementParser(ExpressionParser):
         return Block(at, body)
 
     def _one(self) -> Statement:
-        """The body of an `if` or a loop."""
+        """Parse the body of an `if` or a loop."""
         at = self.at
         with self.scope():
             found = self.statement()
@@ -130,7 +130,7 @@ class StatementParser(ExpressionParser):
             return For(at, start, condition, step, self._one())
 
     def _for_each(self, at: Place, each: Statement) -> For:
-        """`for (T v : array)` as a loop that counts: its variable is declared in each step."""
+        """Parse `for (T v : array)` as a loop over a counter. Its body declares the variable."""
         assert isinstance(each, Declaration)
         (item,) = each.items
         array = self.expression()

@@ -118,7 +118,7 @@ class Parser(StatementParser):
         return tuple(found)
 
     def _defines_type(self, anonymous: bool = False) -> bool:
-        """True if a struct, union or enum is defined here."""
+        """Return True if the definition of a struct, union or enum begins here."""
         k = 0
         while self.peek(k) in ("static", "constexpr", "const", "inline"):
             k += 1
@@ -224,7 +224,7 @@ class Parser(StatementParser):
                 of.members.append(statement)
 
     def _starts_declaration(self) -> bool:
-        """True if a type is followed by something that is declared."""
+        """Return True if a declaration begins here: a type, then the name or the `*` and `&` of a declarator."""
         if not self.starts_type():
             return False
         mark, tokens = self.k, len(self.tokens)

@@ -21,7 +21,7 @@ __all__ = [
 
 
 class Scope:
-    """Names, and those of the scopes around."""
+    """The names that are declared in a scope, with a reference to the enclosing scope."""
 
     __slots__ = ("names", "outer")
 
@@ -33,7 +33,7 @@ class Scope:
         return next(self.all(name), None)
 
     def all(self, name: str) -> Iterator[Any]:
-        """Return the entities of a name in this scope and in those around it."""
+        """Yield the entities of a name in this scope and in the enclosing scopes, from the inside out."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:
@@ -42,7 +42,7 @@ class Scope:
 
 
 class Place:
-    """A place that holds a value."""
+    """A place that holds a value, as an lvalue in C does."""
 
     __slots__ = ("type",)
     type: Type
@@ -54,12 +54,12 @@ class Place:
         raise NotImplementedError
 
     def pointer(self, walk: WalkBase) -> Value:
-        """Return the pointer that `&` gives."""
+        """Return the result of `&`: a pointer to this place."""
         return Pointer(self.type, self, static(walk.index_type, 0))
 
 
 class ValuePlace(Place):
-    """A value that has no place."""
+    """A value without a place, as an rvalue in C."""
 
     __slots__ = ("value",)
 
@@ -133,7 +133,7 @@ class PartPlace(Place):
 
 
 def with_parts(whole: Any, parts: tuple[Any, ...]) -> Value:
-    """A vector, struct or array like another, with other parts."""
+    """Return a vector, struct or array of the same type with other parts."""
     if isinstance(whole, Vector):
         return Vector(whole.type, parts)
     if isinstance(whole, Struct):
@@ -142,7 +142,7 @@ def with_parts(whole: Any, parts: tuple[Any, ...]) -> Value:
 
 
 class ElementPlace(Place):
-    """An element of a local array, or a component of a vector, at a position that is not known."""
+    """An element of a local array, or a component of a vector, at an unknown position."""
 
     __slots__ = ("index", "of")
 
@@ -188,7 +188,7 @@ class SwizzlePlace(Place):
 
 
 class EitherPlace(Place):
-    """One of two places, which the data choose."""
+    """One of two places, selected by data."""
 
     __slots__ = ("first", "mask", "second")
 

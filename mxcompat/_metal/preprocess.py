@@ -89,7 +89,8 @@ def _lines(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 class _Condition:
-    """An `#if` that is open: if its present branch is taken, if one has been, and if the text around is active."""
+    """An open `#if`. `active` is True in a branch that is used, and `taken` once a branch has been used. `around` is
+    True if the text around the `#if` is used."""
 
     __slots__ = ("active", "around", "place", "taken")
 
@@ -128,7 +129,7 @@ def _branch(
 
 
 def _condition(tokens: list[Token], macros: dict[str, Macro]) -> list[Token]:
-    """The tokens of a condition: `defined X` answered, macros expanded, other names 0."""
+    """Return the tokens of a condition with `defined X` evaluated, macros expanded, and other names replaced by 0."""
     answered: list[Token] = []
     k = 0
     while k < len(tokens):
@@ -175,7 +176,7 @@ def _define(place: Place, rest: list[Token], macros: dict[str, Macro]) -> None:
 
 
 def _expand(tokens: Sequence[Token], macros: dict[str, Macro]) -> list[Token]:
-    """The tokens with all macros replaced; each token of a replacement is at the place of the macro's use."""
+    """Return the tokens with all macros expanded. The tokens of an expansion have the place of the macro's use."""
     out: list[Token] = []
     work = list(reversed(tokens))
     while work:
@@ -199,7 +200,7 @@ def _expand(tokens: Sequence[Token], macros: dict[str, Macro]) -> list[Token]:
 
 
 def _arguments(token: Token, work: list[Token], macro: Macro) -> list[list[Token]]:
-    """The arguments of a macro's use, taken off the work."""
+    """Remove the arguments of a macro from the tokens to process (`work`, last token first), and return them."""
     assert macro.parameters is not None
     work.pop()
     arguments: list[list[Token]] = [[]]
@@ -251,7 +252,7 @@ def _substitute(token: Token, macro: Macro, arguments: list[list[Token]], macros
 
 
 def _pasted(tokens: list[Token]) -> list[Token]:
-    """The tokens with those around each `##` made one."""
+    """Return the tokens with the operands of each `##` joined to one token."""
     out: list[Token] = []
     k = 0
     while k < len(tokens):

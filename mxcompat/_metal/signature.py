@@ -18,7 +18,7 @@ TYPE_NAMES = {
     "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "float16": "float16_t",
     "bfloat16": "bfloat16_t", "float32": "float", "complex64": "complex64_t",
 }  # fmt: skip
-"""Names of MLX's dtypes in Metal. A dtype that is not here has no type there."""
+"""Metal's names of MLX's dtypes. Metal has no type for other dtypes."""
 
 ATTRIBUTES = {
     "dispatch_quadgroups_per_threadgroup": "uint", "dispatch_simdgroups_per_threadgroup": "uint",
@@ -30,10 +30,10 @@ ATTRIBUTES = {
     "threadgroup_position_in_grid": "uint3", "threadgroups_per_grid": "uint3", "threads_per_grid": "uint3",
     "threads_per_simdgroup": "uint", "threads_per_threadgroup": "uint3",
 }  # fmt: skip
-"""Types of a thread's attributes. Those that a source names are parameters of its kernel."""
+"""Types of Metal's attributes of a thread. The attributes that occur in the source become parameters of the kernel."""
 
 _CONSTANT = 8
-"""Inputs of fewer elements are in Metal's constant address space."""
+"""Number of elements below which an input is in Metal's constant address space."""
 
 
 class Input(NamedTuple):
@@ -57,7 +57,7 @@ class Input(NamedTuple):
 
     @property
     def is_reference(self) -> bool:
-        """True if the parameter is a reference, as of every 0-d input; else it is a pointer."""
+        """True if the parameter is a reference, as for each 0-d input, and False if it is a pointer."""
         return not self.shape
 
     @property
@@ -76,7 +76,7 @@ class Output(NamedTuple):
 
 
 class TemplateValue(NamedTuple):
-    """A template parameter and its value. `kind` is "dtype" (the value names one), "int" or "bool"."""
+    """A template parameter and its value. `kind` is "dtype" (the value is the name of a dtype), "int" or "bool"."""
 
     name: str
     kind: str
@@ -84,7 +84,7 @@ class TemplateValue(NamedTuple):
 
     @property
     def argument(self) -> str:
-        """The value as Metal spells it."""
+        """The value in Metal's syntax."""
         if self.kind == "dtype":
             return TYPE_NAMES[str(self.value)]
         return str(self.value).lower()
@@ -116,12 +116,12 @@ class Signature(NamedTuple):
 
 
 def as_tuples(value: Any) -> Any:
-    """The signature as nested plain tuples, for files."""
+    """Return the signature as nested plain tuples, which can be stored in files."""
     return tuple([as_tuples(part) for part in value]) if isinstance(value, tuple) else value
 
 
 def signature_from(value: Any) -> Signature:
-    """The signature that `as_tuples` was given. Raises ValueError for values that are none."""
+    """Return the signature from the result of `as_tuples`. Raises ValueError if the value is not a signature."""
     name, inputs, outputs, template, attributes, language, shared_memory = value
     found = Signature(
         name, tuple([Input(*part) for part in inputs]), tuple([Output(*part) for part in outputs]),
@@ -140,12 +140,12 @@ def signature_from(value: Any) -> Signature:
 
 
 def attributes_in(source: str) -> tuple[str, ...]:
-    """Attributes that a source names, comments included."""
+    """Return the attributes that occur in a source, even in a comment."""
     return tuple(name for name in ATTRIBUTES if name in source)
 
 
 def full_text(signature: Signature, source: str, header: str = "") -> str:
-    """The text that `verbose` prints: the header, the generated signature, the body and the template's instance."""
+    """Return the text that `verbose` prints: header, generated signature, body and template instance."""
     lines, arguments = [], []
     if signature.template:
         kinds = {"dtype": "typename", "int": "int", "bool": "bool"}

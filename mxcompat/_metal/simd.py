@@ -39,7 +39,7 @@ class Lanes:
         self.extents = self.axes.extents[self.first :]
 
     def spread(self, a: Any, dtype: Any = None) -> Any:
-        """An array over `(…, groups of lanes, lanes)`."""
+        """Return an array whose axes of lanes are split into two: `(…, groups of lanes, lanes of a group)`."""
         a = self.space.asarray(a, dtype)
         rank = self.axes.rank
         a = a.reshape((1,) * (rank - a.ndim) + a.shape)
@@ -48,7 +48,7 @@ class Lanes:
         return a.reshape(*lead, self.count // self.width, self.width)
 
     def back(self, a: Any) -> Any:
-        """An array over the axes of threads, of one over lanes; of one of extent 1 along the lanes, too."""
+        """Return an array over the axes of threads from an array over lanes. The last axis may have extent 1."""
         lead = a.shape[: self.first]
         if a.shape[-1] == 1 and self.width == self.count:
             return a.reshape((*lead, *(1,) * len(self.extents)))
@@ -56,12 +56,12 @@ class Lanes:
         return a.reshape(*lead, *self.extents)
 
     def mask(self) -> Any:
-        """The active lanes, None if all are."""
+        """Return the mask of active lanes, or None if all lanes are active."""
         mask = self.walk.mask
         return None if mask.static else self.spread(mask.base)
 
     def values(self, a: Scalar, neutral: Any) -> Any:
-        """The values over lanes; a neutral one for those that are not active."""
+        """Return the values over lanes, with the neutral value in inactive lanes."""
         found = self.spread(self.n.array(a), a.type.dtype)
         mask = self.mask()
         return found if mask is None else self.space.where(mask, found, a.type.dtype.type(neutral))
@@ -118,7 +118,7 @@ def _reduce(op: str) -> Callable[..., Scalar]:
 
 
 def _extreme(xp: Any, array: Any, op: str, kind: ScalarType) -> Any:
-    if kind.kind == "f":  # NaNs are dropped, as by min and max
+    if kind.kind == "f":  # NaNs are ignored, as in Metal's min and max
         neutral = kind.dtype.type(np.inf if op == "min" else -np.inf)
         nan = xp.isnan(array)
         safe = xp.where(nan, neutral, array)
@@ -167,7 +167,7 @@ for _op in ("sum", "product"):
 
 
 def _taken(lanes: Lanes, a: Scalar, source: Any) -> Scalar:
-    """The value of another lane; its own where there is no such lane."""
+    """Return the value of the lane `source`, or the own value of a lane if there is no such lane."""
     xp = lanes.xp
     array = lanes.spread(lanes.n.array(a), a.type.dtype)
     inside = (source >= 0) & (source < lanes.width)
@@ -251,7 +251,7 @@ _define("shuffle_and_fill_up", _filled(-1), 2)
 
 
 def _first(lanes: Lanes) -> Any:
-    """The number of the first active lane, of extent 1 along the lanes."""
+    """Return the number of the first active lane as an array of extent 1 along the lanes, or None if all are active."""
     mask = lanes.mask()
     return None if mask is None else lanes.xp.argmax(mask, axis=-1, keepdims=True).astype(np.int32)
 

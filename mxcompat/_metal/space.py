@@ -25,7 +25,7 @@ class Space:
     traced: bool
 
     def iota(self, extent: int, axis: int, rank: int, dtype: np.dtype) -> Any:
-        """The positions along an axis."""
+        """Return the positions along an axis."""
         raise NotImplementedError
 
     def asarray(self, x: Any, dtype: Any = None) -> Any:
@@ -38,18 +38,18 @@ class Space:
         raise NotImplementedError
 
     def cast(self, x: Any, dtype: np.dtype) -> Any:
-        """C's conversion of an array."""
+        """Convert an array to a dtype, as C does."""
         raise NotImplementedError
 
     quotient: Callable[[Any, Any], Any] = staticmethod(operator.truediv)
     """Divides floats."""
 
     def divide(self, a: Any, b: Any) -> Any:
-        """The quotient of integers, toward zero."""
+        """Return the quotient of integers, rounded toward zero."""
         raise NotImplementedError
 
     def remainder(self, a: Any, b: Any) -> Any:
-        """The remainder of integers, with the sign of the dividend, or that of floats."""
+        """Return the remainder of integers or floats, with the sign of the dividend."""
         raise NotImplementedError
 
     def shift_right(self, a: Any, b: Any) -> Any:
@@ -60,39 +60,39 @@ class Space:
         raise NotImplementedError
 
     def recast(self, flat: Any, dtype: np.dtype) -> Any:
-        """The bytes of a flat array (the last axis) as another dtype."""
+        """Reinterpret the bytes of a flat array (its last axis) as another dtype."""
         raise NotImplementedError
 
     def gather(self, flat: Any, index: Any) -> Any:
-        """The elements at indices, 0 where one is out of bounds."""
+        """Return the elements at indices, with 0 for an index out of bounds."""
         raise NotImplementedError
 
     def scatter(self, flat: Any, index: Any, values: Any, kind: str) -> Any:
-        """The array after writes at indices, those out of bounds dropped. `kind` is "set", "add", "min", "max", "and",
-        "or" or "xor"."""
+        """Return the array after writes at indices. Writes out of bounds are dropped. `kind` is "set", "add", "min",
+        "max", "and", "or" or "xor"."""
         raise NotImplementedError
 
     def slice(self, x: Any, start: Any, size: int) -> Any:
-        """A part of the last axis; the start may be traced."""
+        """Return a slice of the last axis. The start may be traced."""
         raise NotImplementedError
 
     def cut(self, x: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
-        """A part of the last axes."""
+        """Return a slice of the last axes."""
         raise NotImplementedError
 
     def put(self, x: Any, part: Any, starts: Sequence[Any]) -> Any:
-        """The array with a part of the last axes replaced."""
+        """Return the array with a slice of the last axes replaced."""
         raise NotImplementedError
 
     def guard(self, mask: Any, value: Any) -> Any:
-        """The value; no cotangent passes where the mask is False."""
+        """Return the value. No cotangent passes where the mask is False."""
         return value
 
     def broadcast(self, x: Any, shape: Sequence[int]) -> Any:
         return self.xp.broadcast_to(x, tuple(shape))
 
     def pad(self, x: Any, before: int, after: int) -> Any:
-        """Zeros in front of the last axis and behind it."""
+        """Pad the last axis with zeros before and after it."""
         if not before and not after:
             return x
         return self.xp.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)])
@@ -216,7 +216,7 @@ class JaxSpace(Space):
         return lax.broadcasted_iota(dtype, shape, axis)
 
     def asarray(self, x: Any, dtype: Any = None) -> Any:
-        if isinstance(x, (np.generic, np.ndarray)) and x.ndim == 0:  # a traced constant, not an array that is captured
+        if isinstance(x, (np.generic, np.ndarray)) and x.ndim == 0:  # a traced constant, not a captured array
             return lax.full((), np.asarray(x, dtype)[()])  # type: ignore[arg-type]
         return jnp.asarray(x, dtype)
 
@@ -335,7 +335,7 @@ def _index(index: Any, length: int) -> Any:
 
 
 def _scatter_bits(flat: Any, index: Any, values: Any, kind: str) -> Any:
-    """Bits are set one by one: XLA has no such scatter of its own that all back-ends compile."""
+    """Scatter with a bitwise op, one bit at a time. XLA has no bitwise scatter that all its backends compile."""
     bits = flat.dtype.itemsize * 8
     unsigned = np.dtype(f"uint{bits}")
     planes = jnp.arange(bits, dtype=unsigned)

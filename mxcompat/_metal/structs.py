@@ -74,7 +74,7 @@ class StructWalk(DeclarationWalk):
         return made
 
     def instantiated(self, found: Any, type: TypeName) -> Type:
-        """A struct or alias template, for its arguments."""
+        """Return the type that a struct template or an alias template gives for the arguments of a type name."""
         given = tuple([self._argument(a) for a in type.arguments or ()])
         if isinstance(found, TypeAlias):
             outer, self.scope = self.scope, Scope(self.scope)
@@ -133,7 +133,7 @@ class StructWalk(DeclarationWalk):
         return type.methods.get(type.definition.name, []) if type.definition is not None else []
 
     def made_struct(self, type: StructType, arguments: list[Place]) -> Value:
-        """A struct from its constructor; without one, of its fields' initial values."""
+        """Return a struct made by its constructor or, without a constructor, from the initial values of its fields."""
         parts: list[Value] = []
         declared = {f.name: f for f in type.definition.fields} if type.definition is not None else {}
         outer, self.scope = self.scope, type.scope or self.scope
@@ -157,7 +157,7 @@ class StructWalk(DeclarationWalk):
         return place.get(self)
 
     def _with_initializers(self, statement: Function) -> Function:
-        """A constructor whose initializers are assignments in front of its body."""
+        """Return a constructor with its member initializers rewritten as assignments before its body."""
         if not statement.initializers:
             return statement
         from .syntax import Assign, Block, Construct, ExpressionStatement
@@ -187,7 +187,7 @@ class StructWalk(DeclarationWalk):
         return type.methods.get(name)
 
     def overloaded(self, name: str, operands: list[Place], expression: Any) -> Value:
-        """An operator of structs."""
+        """Apply an operator to operands of which at least one is a struct."""
         from .complex_numbers import operator as complex_operator
 
         if any(o.type is COMPLEX for o in operands):
@@ -202,7 +202,7 @@ class StructWalk(DeclarationWalk):
         raise Problem(f"there is no {name} for {kinds}", expression.at)
 
     def scoped(self, expression: Scoped) -> Value:
-        """`Type::name`."""
+        """Return the value of `Type::name`."""
         from .limits import limit
 
         found = self.scope.get(f"{expression.type.name}::")
@@ -226,7 +226,7 @@ class StructWalk(DeclarationWalk):
         raise Problem(f"{of} has no member {expression.name!r}", expression.at)
 
     def trait(self, name: str, arguments: Any, at: Any) -> Value:
-        """The answer to a question about types."""
+        """Return the value of a type trait."""
         kinds = [self.type_argument(a) for a in arguments or ()]
         one = kinds[0]
         kind = one.kind if isinstance(one, ScalarType) else ""
@@ -241,7 +241,7 @@ class StructWalk(DeclarationWalk):
 
 
 def same(a: Any, b: Any) -> bool:
-    """True if two template arguments are the same type or number."""
+    """Return True if two template arguments are the same type or number."""
     if isinstance(a, Type) or isinstance(b, Type):
         return a is b
     return a.static and b.static and a.base == b.base

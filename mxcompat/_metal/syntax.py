@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A part of the text."""
+    """A node of the syntax tree."""
 
     at: Place
 
@@ -184,7 +184,7 @@ class Construct(Expression):
 
 @dataclass(slots=True, eq=False)
 class Initializers(Expression):
-    """`{a, b}`, with names where fields are named."""
+    """A braced initializer list, `{a, b}` or `{.x = a}`. `names` has the field of each item, or None."""
 
     items: list[Expression]
     names: list[str | None] = field(default_factory=list)
@@ -209,7 +209,7 @@ class Lambda(Expression):
 
 @dataclass(slots=True, eq=False)
 class Block(Statement):
-    """`{…}`."""
+    """A block of statements, `{…}`."""
 
     body: list[Statement]
 
@@ -242,7 +242,7 @@ class Declarator(Node):
 
 @dataclass(slots=True, eq=False)
 class Declaration(Statement):
-    """Variables."""
+    """A declaration of variables."""
 
     items: list[Declarator]
 
@@ -339,7 +339,7 @@ class TypeAlias(Statement):
 
 @dataclass(slots=True, eq=False)
 class TemplateParameter(Node):
-    """One of a template: a type (`kind` is None) or a value of the type `kind`."""
+    """A parameter of a template: a type (`kind` is None) or a value of the type `kind`."""
 
     name: str
     kind: TypeName | None
@@ -348,7 +348,7 @@ class TemplateParameter(Node):
 
 @dataclass(slots=True, eq=False)
 class Parameter(Node):
-    """One of a function."""
+    """A parameter of a function."""
 
     name: str
     type: TypeName

@@ -35,7 +35,7 @@ def _root(node: Any) -> str | None:
 
 
 def assigned_in(node: Any) -> set[str]:
-    """The names of variables that something assigns to, or takes the address of."""
+    """Return the names of the variables that are assigned, or whose address is taken."""
     found: set[str] = set()
     if isinstance(node, Assign):
         found.add(_root(node.target) or "")
@@ -55,7 +55,7 @@ def indexed_in(node: Any) -> set[str]:
 
 
 def has(node: Any, kind: type) -> bool:
-    """True if there is a statement of a kind, functions within not counted."""
+    """Return True if a node contains a statement of this kind. Nested functions do not count."""
     if isinstance(node, kind):
         return True
     if isinstance(node, Function):
@@ -64,7 +64,7 @@ def has(node: Any, kind: type) -> bool:
 
 
 def breaks(node: Any) -> bool:
-    """True if there is a break that belongs to the loop around."""
+    """Return True if a node contains a `break` of the enclosing loop."""
     if isinstance(node, Break):
         return True
     if isinstance(node, (Function, For, While, DoWhile, Switch)):
@@ -73,5 +73,5 @@ def breaks(node: Any) -> bool:
 
 
 def exits(node: Any) -> bool:
-    """True if threads may leave a step before its end."""
+    """Return True if threads may leave an iteration of a loop before its end."""
     return breaks(node) or has(node, Return) or has(node, Continue)

@@ -51,7 +51,7 @@ class ScalarType(Type):
     high: int
 
     def wrap(self, value: int) -> int:
-        """The value of this integer type that is congruent to an integer."""
+        """Return an integer wrapped around to the range of this integer type."""
         value &= (1 << self.bits) - 1
         return value - (1 << self.bits) if value > self.high else value
 
@@ -79,7 +79,7 @@ SCALARS.update(_ALIASES)
 
 
 class VoidType(Type):
-    """No value."""
+    """The type `void`."""
 
     name = "void"
 
@@ -94,7 +94,7 @@ class FunctionType(Type):
 
 
 class VectorType(Type):
-    """Two to four numbers of one type. One of three takes the room of four, unless it is packed."""
+    """Two to four numbers of one type. A vector of three takes the memory of four, unless it is packed."""
 
     def __init__(self, element: ScalarType, count: int, packed: bool) -> None:
         self.element, self.count, self.packed = element, count, packed
@@ -149,46 +149,46 @@ COMPLEX = StructType("complex64_t", (("real", FLOAT), ("imag", FLOAT)))
 
 @cache
 def vector_of(element: ScalarType, count: int, packed: bool = False) -> VectorType:
-    """The vector type."""
+    """Return the type of vectors of these elements."""
     return VectorType(element, count, packed)
 
 
 @lru_cache(maxsize=1 << 12)
 def array_of(element: Type, count: int) -> ArrayType:
-    """The array type."""
+    """Return the type of arrays of these elements."""
     return ArrayType(element, count)
 
 
 @cache
 def matrix_of(column: VectorType, count: int) -> MatrixType:
-    """The matrix type."""
+    """Return the type of matrices of these columns."""
     return MatrixType(column, count)
 
 
 @lru_cache(maxsize=1 << 12)
 def pointer_to(element: Type) -> PointerType:
-    """The pointer type."""
+    """Return the type of pointers to these elements."""
     return PointerType(element)
 
 
 def from_dtype(dtype: Any) -> Type:
-    """The type of the elements of an array."""
+    """Return the type of the elements of an array with this dtype."""
     dtype = np.dtype(dtype)
     return COMPLEX if dtype == np.complex64 else _OF_DTYPE[dtype]
 
 
 def promoted(a: ScalarType) -> ScalarType:
-    """The type after C's integer promotions."""
+    """Return a type after C's integer promotions."""
     return INT if a.rank < INT.rank else a
 
 
 def common(a: ScalarType, b: ScalarType) -> ScalarType:
-    """The type in which C computes with an operand of each."""
+    """Return the common type of two operands, by C's usual arithmetic conversions."""
     a, b = promoted(a), promoted(b)
     if a is b:
         return a
     if a.kind == "f" or b.kind == "f":
-        if a.rank == b.rank:  # half and bfloat
+        if a.rank == b.rank:  # one is half, the other bfloat
             return FLOAT
         return a if a.rank > b.rank else b
     if a.rank != b.rank:
@@ -197,12 +197,12 @@ def common(a: ScalarType, b: ScalarType) -> ScalarType:
 
 
 def dtype_named(label: str) -> np.dtype:
-    """NumPy's dtype of a name of MLX's."""
+    """Return the NumPy dtype for the name of an MLX dtype."""
     return BFLOAT.dtype if label == "bfloat16" else np.dtype(label)
 
 
 def size_of(of: Type) -> int:
-    """The size in bytes."""
+    """Return the size of a type in bytes."""
     if isinstance(of, ScalarType):
         return of.bits // 8
     if isinstance(of, VectorType):
@@ -222,7 +222,7 @@ def size_of(of: Type) -> int:
 
 
 def alignment(of: Type) -> int:
-    """The alignment in bytes."""
+    """Return the alignment of a type in bytes."""
     if isinstance(of, VectorType):
         return size_of(of.element) if of.packed else size_of(of)
     if isinstance(of, ArrayType):
@@ -233,7 +233,7 @@ def alignment(of: Type) -> int:
 
 
 def scalar_leaves(of: Type) -> list[ScalarType]:
-    """The scalars that a value consists of, in order."""
+    """Return the types of the scalars that make up a value of this type, in order."""
     if isinstance(of, ScalarType):
         return [of]
     if isinstance(of, VectorType):

@@ -32,13 +32,13 @@ class Scalar(Value):
 
     Args:
         type: its type.
-        base: a number that is known (an int, a bool, or a NumPy float), or an array over the axes of threads, of extent
-            1 along those on which it does not depend.
-        coefs: pairs of an axis and its coefficient, which is not 0, in the order of axes. The base does not depend on
-            these axes.
-        low, high: bounds of an integer, None where they are not known. Where an unsigned value has wrapped around, they
-            are those of the integer before: the value is congruent to it.
-        pins: for a bool, axes along which it can only be true at one position, with that.
+        base: a known number (an int, a bool, or a NumPy float), or an array over the axes of threads. It has extent 1
+            along the axes on which it does not depend.
+        coefs: pairs of an axis and its nonzero coefficient, in the order of axes. The base does not depend on these
+            axes.
+        low, high: bounds of an integer, or None if unknown. They are the bounds before an unsigned value is wrapped
+            around, so the value may only be congruent to an integer within them.
+        pins: for a bool, pairs of an axis and the only position along it at which the bool can be true.
     """
 
     __slots__ = ("base", "coefs", "high", "low", "pins")
@@ -80,7 +80,7 @@ class Struct(Value):
 
 
 class Array(Value):
-    """A local array with a separate value for each element. All indices so far were known."""
+    """A local array with a separate value for each element, used as long as all indices are known."""
 
     __slots__ = ("parts",)
 
@@ -159,7 +159,7 @@ TRUE, FALSE = Scalar(BOOL, True, (), 1, 1), Scalar(BOOL, False, (), 0, 0)
 
 
 def static(type: ScalarType, value: Any) -> Scalar:
-    """A value that is known."""
+    """Return a scalar with a known value."""
     if type.kind == "f":
         return Scalar(type, type.dtype.type(value))
     if type is BOOL:
@@ -169,7 +169,7 @@ def static(type: ScalarType, value: Any) -> Scalar:
 
 
 def leaves(value: Value) -> list[Any]:
-    """The scalars of a value, and the arrays of a stack, in order. Pointers give their offset."""
+    """Return the leaves of a value in order: its scalars, the arrays of a stack, and the offset of a pointer."""
     if isinstance(value, Scalar):
         return [value]
     if isinstance(value, (Vector, Struct, Array)):
@@ -182,7 +182,7 @@ def leaves(value: Value) -> list[Any]:
 
 
 def rebuild(like: Value, parts: Any) -> Value:
-    """The value with other leaves, which an iterator gives."""
+    """Return a value like another, with its leaves (see `leaves`) taken from the iterator `parts`."""
     if isinstance(like, Scalar):
         return next(parts)
     if isinstance(like, Vector):

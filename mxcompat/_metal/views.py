@@ -53,13 +53,14 @@ class ViewPlace(Place):
                 self._source(walk, k * ratio + j, len(given) * ratio).set(walk, piece)
 
     def _source(self, walk: Any, k: int, count: int) -> Place:
-        """The place of one of the numbers that a value consists of. A vector of three has the room of four."""
+        """Return the place of the number `k` of those that a value of this type covers. A vector of three takes the
+        memory of four."""
         count = size_of(self.type) // (size_of(scalar_leaves(self.of.type)[0])) if count > 1 else count
         start = walk.n.binary("*", self.offset, static(walk.index_type, count))
         return _number(walk, self.of, walk.n.binary("+", start, static(walk.index_type, k)))
 
     def _at(self, walk: Any, k: int, old: ScalarType, new: ScalarType) -> tuple[Place, Scalar]:
-        """The number in which a smaller one lies, and by how many bits it is shifted there."""
+        """Return the place of the number that contains the smaller number `k`, and its position there in bits."""
         ratio = static(walk.index_type, old.bits // new.bits)
         start = walk.n.binary("*", self.offset, static(walk.index_type, size_of(self.type) * 8 // new.bits))
         index = walk.n.binary("+", start, static(walk.index_type, k))
@@ -90,7 +91,7 @@ def _array(parts: list[Any]) -> Value:
 
 
 def _number(walk: Any, of: Place, index: Scalar) -> Place:
-    """The place of a number within a variable, which an index counts through all its parts."""
+    """Return the place of a number within a variable. The index counts the numbers of all its parts."""
     kind = of.type
     if isinstance(kind, StructType):
         if not index.static:

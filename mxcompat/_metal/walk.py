@@ -81,7 +81,7 @@ class Walk(LoopWalk):
         return made
 
     def memory(self, name: str, element: ScalarType, data: Any, const: bool) -> Memory:
-        """A buffer."""
+        """Return a new buffer."""
         self.cells += 1
         made = self.by_number[self.cells] = Memory(name, element, data, 0, self.cells, const)
         return made

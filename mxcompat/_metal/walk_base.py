@@ -81,17 +81,17 @@ class WalkBase(LocalArrays):
     # Cells
 
     def cell(self, value: Any, const: bool = False) -> Cell:
-        """A new variable."""
+        """Return a new variable."""
         self.cells += 1
         return Cell(value, self.depth, self.cells, self.mask, const)
 
     def log(self, cell: Any, old: Any) -> None:
-        """Note that a cell is about to change, for the loops around."""
+        """Record the old value of a cell that is about to change, for the innermost loop."""
         if self.logs and cell not in self.logs[-1]:
             self.logs[-1][cell] = old
 
     def read_cell(self, cell: Cell) -> Value:
-        """The value of a variable as the threads of the mask see it."""
+        """Return the value of a variable for use by the threads of the mask."""
         if cell.value is None:
             raise Problem("this variable has no value here")
         if not self.space.traced or cell.mask is self.mask or self.mask.static:
@@ -101,7 +101,7 @@ class WalkBase(LocalArrays):
         return cell.guarded[2]
 
     def guarded(self, value: Value) -> Value:
-        """The value, which no derivative reaches from threads outside of the mask."""
+        """Return the value for use by the threads of the mask. The other threads send no cotangent back to it."""
         if isinstance(value, Stack):
             kinds = scalar_leaves(value.element)
             arrays = [
@@ -114,7 +114,7 @@ class WalkBase(LocalArrays):
         return value if all(a is b for a, b in zip(found, made, strict=True)) else rebuild(value, iter(made))
 
     def assign_cell(self, cell: Cell, value: Value) -> None:
-        """Assign to a variable: the threads of the mask have the new value, the others keep the old one."""
+        """Assign to a variable in the threads of the mask. The other threads keep the old value."""
         if self.mask.static and not self.mask.base:
             return
         self.log(cell, cell.value)
@@ -123,7 +123,7 @@ class WalkBase(LocalArrays):
         cell.value, cell.mask, cell.guarded = value, self.mask, None
 
     def select(self, mask: Scalar, a: Value, b: Value) -> Value:
-        """`mask ? a : b`, of one type."""
+        """Return `mask ? a : b` for values of the same type."""
         if a is b:
             return a
         if mask.static:
@@ -160,7 +160,7 @@ class WalkBase(LocalArrays):
 
     @contextmanager
     def inner(self) -> Iterator[None]:
-        """A scope within."""
+        """Open a nested scope for the duration of a context."""
         outer, self.scope = self.scope, Scope(self.scope)
         try:
             yield
@@ -170,7 +170,7 @@ class WalkBase(LocalArrays):
     # Values of a type
 
     def zero(self, type: Type, plain: bool = False) -> Value:
-        """The value of a variable that is not initialized. A large array is a stack, unless it is to be plain."""
+        """Return the value of an uninitialized variable: zeros. A large array is a stack, unless `plain` is set."""
         if isinstance(type, ScalarType):
             return static(type, 0)
         if isinstance(type, VectorType):
@@ -195,7 +195,7 @@ class WalkBase(LocalArrays):
     # Memory
 
     def load(self, memory: Any, type: Type, index: Scalar) -> Value:
-        """Return the values that active threads read; 0 out of bounds."""
+        """Return the values that active threads read, with 0 for an index out of bounds."""
         if isinstance(type, ScalarType):
             if self.checked:
                 bounds.check(self, memory, type, index, "reads")
@@ -213,7 +213,7 @@ class WalkBase(LocalArrays):
         raise Problem(f"a value of type {type} cannot be read from memory")
 
     def store(self, memory: Any, type: Type, index: Scalar, value: Value) -> None:
-        """Write the values of active threads."""
+        """Write the values of active threads to memory."""
         if isinstance(type, ScalarType):
             assert isinstance(value, Scalar)
             if memory.const:
@@ -227,7 +227,7 @@ class WalkBase(LocalArrays):
             self.store(m, t, i, part)
 
     def parts(self, memory: Any, type: Type, index: Scalar) -> list[tuple[Any, Type, Scalar]]:
-        """Memory, type and index of each part of a vector, struct or array in memory."""
+        """Return the memory, the type and the index of each part of a vector, struct or array in memory."""
         n, of = self.n, self.index_type
         if isinstance(type, VectorType):
             start = n.binary("*", index, static(of, type.room))
@@ -244,7 +244,7 @@ class WalkBase(LocalArrays):
         raise Problem(f"a value of type {type} cannot be in memory")
 
     def _by_bytes(self, memory: Memory, type: StructType, index: Scalar) -> list[tuple[Any, Type, Scalar]]:
-        """The fields of a struct in a buffer, where C has them."""
+        """Return the memory, the type and the index of each field of a struct in a buffer, by C's memory layout."""
         found: list[tuple[Any, Type, Scalar]] = []
         size, offset = size_of(type), 0
         for _, t in type.fields:
@@ -259,7 +259,7 @@ class WalkBase(LocalArrays):
         return found
 
     def group_memory(self, name: str, type: Type, count: int) -> Any:
-        """Memory for elements of a type in each group, of zeros."""
+        """Return zeroed memory for `count` elements of a type in each group."""
         if isinstance(type, ArrayType):
             return self.group_memory(name, type.element, count * type.count)
         if isinstance(type, StructType) and type is not COMPLEX:
@@ -272,7 +272,7 @@ class WalkBase(LocalArrays):
         if not isinstance(type, ScalarType):
             raise Problem(f"threadgroup memory of type {type} is not in the supported language")
         shape = (*self.axes.extents[: self.axes.batch], count)
-        self.group_cells -= 1  # below those of variables: every loop carries it, even the one that declares it
+        self.group_cells -= 1  # negative, unlike variables: every loop carries it, even one that declares it
         return Memory(
             name, type, None if self.space.traced else self.space.xp.zeros(shape, type.dtype), self.axes.batch,
             self.group_cells, made=lambda: self.space.xp.zeros(shape, type.dtype),

@@ -78,8 +78,9 @@ static int read_product(const FfiCall *call, const int64_t *n, Product *p) {
     return fits ? 0 : -1;
 }
 
-/* Answer a request for the version, or find the numbers in the attribute. Return 0 if there is nothing to compute; with
-   an error in `*error` if the attribute is not an array of `count` numbers. */
+/* Find the numbers in the attribute and return 1. Return 0 if there is nothing to compute: for a request for the
+   version, which is answered here; or if the attribute is not an array of `count` numbers, with an error in
+   `*error`. */
 static int begin(const FfiCall *call, size_t count, const int64_t **numbers, void **error) {
     *error = NULL;
     if (call->extension != NULL && call->extension->kind == FFI_METADATA) {

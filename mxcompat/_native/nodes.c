@@ -420,8 +420,9 @@ static PyType_Spec fields_spec = {
     .slots = fields_slots,
 };
 
-/* Set the class of nodes, the observers of new nodes, the variables of `buffers`, `own`, the op and the params of an
-   item, the op of a scalar, and the function that returns a frame, or None. */
+/* Set the objects that `nodes.c` needs: the class of nodes; the observers of new nodes; the variables of `buffers`;
+   `own`, which tells if a file is part of the core; the op ITEM and its params; the op SCALAR; and the function that
+   returns a frame, or None. */
 static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *node, *observers, *variables, *files, *op, *params, *number, *frame;
     if (!PyArg_ParseTuple(

@@ -8,15 +8,15 @@
 #include <string.h>
 
 enum {
-    FEW_ROWS = 2,      /* most rows of x for which the matrix is read once for each row */
+    FEW_ROWS = 2,      /* most rows of x for which each row reads the whole matrix */
     MOST_ROWS = 128,   /* most rows of x that share an unpacked tile */
     WAVE_ROWS = 256,   /* most rows of x that are converted to floats at a time */
     PANEL_ROWS = 32,   /* rows of a transposed matrix that one thread multiplies at a time */
     TILE_LENGTH = 1024, /* elements of these rows that are unpacked at a time */
     PANEL_COLUMNS = 512, /* columns of a matrix that is not transposed, for one thread at a time */
     TILE_ROWS = 32, /* rows of these columns that are unpacked at a time */
-    WORK = 1 << 18, /* number of elements, and of products with them, that is worth another thread */
-    NEXT_ROWS = 4, /* distance in rows of the prefetch while a tile is unpacked */
+    WORK = 1 << 18, /* least work that a thread takes at a time, in elements and products */
+    NEXT_ROWS = 4, /* rows between the unpacked row and the prefetched one, in a tile */
     OVER = 16       /* most bytes that a kernel reads beyond a row; most elements that it takes at a time */
 };
 
@@ -29,7 +29,7 @@ typedef struct {
     size_t matrix, first, rows; /* `first` is an index into the lines of the current wave */
 } Block;
 
-/* The state of a call of `multiply`. */
+/* The state of a call of `multiply`, shared by its threads. */
 typedef struct {
     const Product *of;
     const Kernels *kernels;
@@ -177,7 +177,8 @@ static size_t add_up(const Task *task, const Memory *memory, size_t matrix, size
     return k;
 }
 
-/* Multiply rows of x by columns of a matrix that is not transposed: few rows as the matrix is read, more in tiles. */
+/* Multiply rows of x by columns of a matrix that is not transposed. Few rows read the matrix themselves; more rows
+   share unpacked tiles. */
 static void multiply_columns(const Task *task, const Memory *memory, const Block *block, size_t start, size_t count,
                              const float *x, float *sums) {
     size_t k = 0;

@@ -1,7 +1,8 @@
 """Helpers that define ops, from a record to the public function.
 
-Each helper takes what distinguishes an op: its JAX implementation, its dtype rule, its docstring. It returns the
-function that users call, with the `Op` record as `function.op`. `TABLE` holds every record; the tests iterate over it.
+Each helper takes the parts that distinguish an op: its JAX implementation, its dtype rule and its docstring. It returns
+the function that users call, with the `Op` record as `function.op`. `TABLE` holds every record; the tests iterate over
+it.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class Sample(NamedTuple):
 
 
 SAMPLES: dict[str, Sample] = {}
-"""How to test each elementwise op, by name."""
+"""The test settings of each elementwise op, by name."""
 
 
 def halves_in_float32(impl: Callable[..., Any]) -> Callable[..., Any]:

@@ -103,8 +103,8 @@ def _combine(record: Op, check: Check | None = None) -> Combine:
         else:
             try:
                 y = operand(other, x.aval.dtype)
-            except (ValueError, RuntimeError):  # a number out of range
-                if check is _no_integers:  # MLX reports this first
+            except (ValueError, RuntimeError):  # the number is out of range
+                if check is _no_integers:  # MLX reports a wrong dtype before the number
                     check(x.aval.dtype, x.aval.dtype)
                 raise
             if y is None:

@@ -118,7 +118,7 @@ CHECKPOINT = Op(
     _out_avals,
     ("program", "count"),
 )
-"""The same as PURE_CALL, but a derivative recomputes the intermediates rather than keeping them."""
+"""The op that runs a Program as PURE_CALL does, and whose derivative recomputes the intermediates (`checkpoint`)."""
 
 BODY[CALL] = BODY[PURE_CALL] = BODY[CHECKPOINT] = lambda params: params[0]
 FAILURE[CALL] = FAILURE[PURE_CALL] = FAILURE[CHECKPOINT] = OF_CALLED

@@ -1,7 +1,7 @@
 """Build the gradient or the tangent of a Program as another Program, which NumPy can run and differentiate again.
 
-The pullbacks and pushforwards are run on symbolic arrays (`symbolic_rules`). XLA computes what they do not support: ops
-without a rule, and derivatives with respect to complex numbers and integers.
+The pullbacks and pushforwards are run on symbolic arrays (`symbolic_rules`). XLA computes the unsupported derivatives:
+those of ops without a rule, and those with respect to complex numbers and integers.
 """
 
 from __future__ import annotations

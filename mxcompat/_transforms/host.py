@@ -251,7 +251,7 @@ _ruled(CUSTOM_JVP, PUSHFORWARD, _custom_push)
 RULES[CUSTOM_VJP] = _by_rule(replayed, lambda x: zeros(x, x))
 RESIDUALS[TUPLE] = READS_NOTHING
 for _kind in (PULLBACK, RULES, FORWARD):
-    del _kind[CUSTOM_JVP]  # reverse mode would have to transpose the user's rule
+    del _kind[CUSTOM_JVP]  # no host rules: reverse mode would have to transpose the user's rule
 
 
 @HOST.of(TUPLE)

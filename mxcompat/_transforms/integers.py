@@ -172,7 +172,7 @@ def passes_integers(program: Program, primals: int, outputs: int | None = None) 
 
 
 def _passes(program: Program, primals: frozenset[int], outputs: int | None = None) -> bool:
-    """Return the same as `passes_integers`, for inputs in any slots."""
+    """Return the result of `passes_integers` for derivatives with respect to the inputs in the slots `primals`."""
     key = ("passes integers", primals, outputs)
     if key not in program.facts:
         program.facts[key] = _meets_integer(program, _moving(program, primals), outputs)

@@ -37,7 +37,7 @@ _CAST = {CAST, NEST} | {TABLE[name] for name in (
     "gather_mm", "imag", "istft", "layer_norm", "linalg_cross", "median", "meshgrid", "partition", "rms_norm",
     "rope", "round", "sign", "slice", "sort", "stft", "topk", "trace", "trunc",
 )}  # fmt: skip
-"""Ops whose pullback writes the cotangent into zeros like the argument, casts, or has a kernel of its own."""
+"""Ops whose pullback casts the cotangent, writes it into zeros of the argument's dtype, or has its own kernel."""
 
 _SLICE, _WHOLE = TABLE["slice"], {":", "+"}
 """A slice passes the dtype on if it takes whole axes and inserts new ones."""

@@ -136,6 +136,6 @@ def _avals(*avals: Aval, program: Program, primals: int, outputs: int) -> tuple[
 
 
 MIXED_PUSH = Op("mixed_push", _mixed_push, _avals, ("program", "primals", "outputs"))
-"""The same as `JVP`, for tangents of any dtypes."""
+"""The op that computes a jvp, as `JVP` does, with tangents of any dtypes."""
 
 FAILURE[MIXED_PUSH] = beside(MIXED_PUSH)

@@ -145,7 +145,7 @@ def _given(tangent: Dtype | None, operand: Aval, promoted: Dtype, natural: Dtype
 
 
 def _is_cast(op: Op, params: tuple, given: list[Dtype | None], operands: list[Aval], result: Aval) -> bool:
-    """Return True if the tangent has the dtype of the result, whatever the operands' tangents have."""
+    """Return True if the op casts the tangent to the dtype of the result, or if the tangents have it already."""
     if op in _CAST or all(t is None or t is result.dtype for t in given):
         return True
     if op in _WRITE:

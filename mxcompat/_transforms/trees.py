@@ -96,8 +96,8 @@ def copied(tree: Any) -> Any:
 
 
 def untraced(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
-    """Call `fun` on copies of the arguments' handles, as tracing would. In-place updates do not reach the caller's
-    arrays, and each result has a handle of its own."""
+    """Call `fun` on copies of the arguments' handles, as a trace does. In-place updates thus do not change the caller's
+    arrays, and each result has its own handle."""
     given, named = copied((args, kwargs))
     return copied(fun(*given, **named))
 
@@ -144,7 +144,7 @@ LEAF = Leaf()
 
 
 class _Deep:
-    """A structure with so many levels that restoring it needs a higher recursion limit."""
+    """A structure that is nested too deeply to be restored with the normal recursion limit."""
 
     def __init__(self, shape: Any) -> None:
         self.shape = shape
@@ -226,9 +226,11 @@ _NUMBERS = {int, float}
 def _find_in_python(
     container: Any, wanted: Sequence[Any], arrays: list[array], slots: list[tuple[Any, Any]], tuples: list[tuple]
 ) -> list[int] | None:
-    """Collect the arrays of a list or dict: the arrays, their slots (container, key), and the tuples that hold arrays
-    (container, key, tuple, items). Return the positions of the arrays under the `wanted` keys, or None if another leaf
-    is under one of these keys."""
+    """Collect the arrays of a list or dict, and return the positions in `arrays` of those under the `wanted` keys.
+
+    For each array, add its slot (container, key) to `slots`. For each tuple that holds arrays, add (container, key,
+    tuple, items as a list) to `tuples`. Return None if a leaf under a wanted key is not an array.
+    """
     positions: list[int] = []
     for key, item in dict.items(container) if isinstance(container, dict) else enumerate(container):
         before, required = len(arrays), key in wanted

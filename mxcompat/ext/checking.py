@@ -200,7 +200,7 @@ class _Checked:
         self.note(mx.where(failed, len(self.messages), 0))
 
     def note(self, code: array) -> None:
-        """Use this code if no check failed before."""
+        """Set the error code to `code`, unless an earlier check has failed."""
         self.code = mx.where(self.code == 0, code, self.code)
 
     def body(self, program: Program, place: str, carried: bool = False) -> Body:

@@ -80,7 +80,8 @@ def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[
         known: set[tuple[float, ...]] = set()
 
         def may_be_one_node(numbers: tuple[float, ...]) -> bool:
-            """Return True if the loss should be one node for these settings: not if they change at each call."""
+            """Return True if the loss should be one node for these settings. Only the first few settings are compiled,
+            as they may change at each call."""
             if len(known) < policy.COMPILED_SETTINGS:
                 known.add(numbers)
             return policy.REPRODUCIBLE or numbers in known

@@ -121,8 +121,12 @@ def _settings(attributes: dict[str, Any]) -> tuple | None:
 def _compiled(
     kind: type, methods: tuple, settings: tuple, slots: tuple[tuple[str, ...], ...], scalars: tuple[str, ...]
 ) -> Callable[..., list[mx.array]]:
-    """Compile the update of several parameters. It maps each gradient, parameter and its slots, and the scalars, to
-    each new parameter and its slots. `methods` are the class's current methods."""
+    """Compile the update of several parameters.
+
+    Its arguments are, for each parameter, the gradient, the parameter and the arrays of its slots, and then the
+    scalars. Its results are, for each parameter, the new parameter and the new arrays of its slots. `methods` are the
+    current methods of the class.
+    """
 
     def update(*given: mx.array) -> list[mx.array]:
         values = iter(given)

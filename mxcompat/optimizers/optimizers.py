@@ -183,7 +183,7 @@ class AdaDelta(SlotOptimizer):
         eps: added under the roots.
 
     Raises:
-        ValueError: if ``rho`` negative or ``eps`` not positive.
+        ValueError: if ``rho`` is negative or ``eps`` is not positive.
 
     Example:
         >>> optimizer = optim.AdaDelta(learning_rate=1.0)

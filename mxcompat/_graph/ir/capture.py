@@ -101,21 +101,23 @@ class Body(NamedTuple):
 
 
 Derive = Callable[["Capture", Subgraph, Body], "Node | bool"]
-"""A callback for closing a body whose custom functions need their rules. It returns the node of the derivative. Or it
-returns True if it rewrote calls, so that the body must be closed again, and otherwise False."""
+"""A callback that closes a body in which custom functions need their rules.
+
+It returns the node of the derivative, True if it rewrote calls, so that the body must be closed again, or else False.
+"""
 
 
 class Capture:
     """A capture that is in progress.
 
     Args:
-        arguments: what the placeholders stand for. A placeholder for a node or a Promise can be evaluated if the node
-            can. A placeholder for an aval has no value.
+        arguments: a node, a Promise or an aval for each placeholder. A placeholder for a node or a Promise can be
+            evaluated if the node can. A placeholder for an aval has no value.
         mode: the kind of transform, which decides how custom functions in the body are rewritten. "vjp", "jvp" and
             "vmap" have rules for them. "call" leaves them to the enclosing transforms. "plain" says that no transform
             will see the body.
         size: the size of the mapped axis, under "vmap".
-        any_shape: whether the Program will also be used for arguments of other shapes.
+        any_shape: True if the Program will also be used for arguments of other shapes.
 
     While the function runs, `given` holds the nodes of the arguments that have no placeholder.
     """

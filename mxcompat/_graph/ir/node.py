@@ -199,7 +199,7 @@ def _aliases(op: Op, nodes: list[Any], trace: int) -> list[Node]:
 
 
 def _items(of: Node, first: int = 0) -> list[Node]:
-    """Make one node for each output of a node with several, starting at output `first`."""
+    """Make one ITEM node for each output of a node with several outputs, starting at output `first`."""
     return [Node(ITEM, _index[k], (of,), a, of.trace) for k, a in enumerate(of.aval[first:], first)]
 
 

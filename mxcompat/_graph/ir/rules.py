@@ -128,7 +128,7 @@ BODY = Rules()
 the op's first results. Further results (tangents, for example) depend on all inputs."""
 
 CALLS: set[Op] = set()
-"""Ops whose value is just that of the Program in their first param, run on their first inputs."""
+"""Ops whose results are exactly those of a Program, their first param, for their first inputs."""
 
 COVERED = Rules()
 """`rule(kind, params, wanted)`, for ops that run Programs: True if those Programs have all rules of `kind` (HOST,
@@ -154,9 +154,9 @@ SPECIALIZE = Rules()
 True if it did."""
 
 STEP = Rules()
-"""`rule(node)`: the values of an op that runs by itself, as a step of the evaluation, for example a collective. It is
-never part of an executable or of a NumPy run. Steps run in the order in which they were made. The node's inputs have
-values; the result is a tuple, even for one output. See `run.steps`."""
+"""`rule(node)`, for ops that are never part of an executable or of a NumPy run, such as a collective: the op's values.
+Such an op is a separate step of the evaluation, and steps run in the order in which they were made. The node's inputs
+have values. The result is a tuple, even for one output. See `run.steps`."""
 
 STEP_PULLBACK = Rules()
 """`rule(params, inputs, cotangents)`: for an op with a STEP rule, the nodes of the inputs' cotangents, given the nodes
@@ -172,8 +172,9 @@ for BATCH."""
 
 TANGENT_DTYPE = Rules()
 """`rule(tangents, operands, result)`, for casts and for ops whose tangents are zero: the dtype of the tangent that
-`jvp` returns. `tangents` are the dtypes of the operands' tangents (None for none, at least one is set), `operands` the
-operands' avals, and `result` the result's aval. Other ops follow `_transforms/tangents.py`."""
+`jvp` returns. `tangents` has the dtype of each operand's tangent, or None for an operand without one; at least one has
+a tangent. `operands` are the operands' avals, and `result` is the result's aval. Other ops follow
+`_transforms/tangents.py`."""
 
 INDEX_ERROR = Rules()
 """`rule(transform, params, places, operands)`: the error for a derivative ("VJP" or "JVP") with respect to an op's

@@ -58,7 +58,8 @@ def _paired(given: Mapping[int, int], origins: Sequence[_Origin | None], types: 
 
 
 def _origins(block: Any, known: dict[Any, _Origin], functions: Mapping[str, Any]) -> dict[Any, _Origin]:
-    """Return the origins of the block's values that are updates; `known` has those of its arguments."""
+    """Return the origin of each value of a block that is an update of a donated input. `known` has the origins of the
+    block's arguments."""
     for op in block.operations:
         function = called(op.operation)
         if function is not None:

@@ -31,7 +31,8 @@ def compute_when_run(module: Any) -> None:
 
 
 def _find(block: Any, functions: dict[str, Any], constants: set[Any], windows: dict[Any, Any]) -> None:
-    """Collect the large windows over constants of a block, by their results; add its constant values to `constants`."""
+    """Map the results of the block's large windows over constants to these operations, in `windows`. Add the block's
+    constant values to `constants`."""
     for op in block.operations:
         body = functions.get(called(op))
         if body is not None:

@@ -36,8 +36,8 @@ def keep_identities_apart(module: Any) -> None:
     functions, calls = bodies(module), named(module, "func.call")
 
     def origins(value: Any) -> Iterator[Any]:
-        """Yield the values whose elements `value` has, perhaps in other places; one for each call of an enclosing
-        function."""
+        """Yield the values from which `value` gets its elements through operations that only move them. A function's
+        argument has an origin for each call of the function."""
         stack, seen = [value], set()
         while stack:
             value = stack.pop()

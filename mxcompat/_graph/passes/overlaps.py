@@ -1,9 +1,9 @@
 """Prevent a read-after-write hazard of XLA:CPU in in-place updates.
 
 If the operand of a `dynamic_update_slice` is computed from the array that is updated, XLA may fuse the read into the
-in-place write. If a reshape comes before or after the update, XLA does not see that the loop reads what it writes
-(jaxlib 0.10 and 0.12, openxla/xla#49176): `x[1:] = x[:-1]` set all rows to the first. So the operand is computed by a
-call that is not inlined, and is materialized before the write.
+in-place write. If a reshape comes before or after the update, XLA does not see that the loop reads elements that it has
+overwritten (jaxlib 0.10 and 0.12, openxla/xla#49176): `x[1:] = x[:-1]` set all rows to the first. This pass computes
+the operand in a call that is not inlined, so that it is materialized before the write.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ def read_before_writing(module: Any) -> None:
 
 
 class _Origins:
-    """Analyse which values each value of a module is computed from, as bitmasks.
+    """Find the values from which each value of a module is computed, as bitmasks.
 
     Each argument and operation has one bit; constants have none. `overlapping` lists the slice updates that may read
-    what they write.
+    elements that they write.
     """
 
     def __init__(self, module: Any) -> None:
         self._all: dict[Any, int] = {}
         """For each value: all values that it is computed from."""
         self._rest: dict[Any, int] = {}
-        """The same without the values written by updates: the values that may share the buffer."""
+        """The same, but an update counts as computed only from the updated array, whose buffer it may share."""
         self._count = 0
         self.overlapping: list[Any] = []
         for name, block in bodies(module).items():

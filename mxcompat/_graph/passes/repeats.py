@@ -32,8 +32,11 @@ def compute_once(module: Any) -> None:
 
 
 def _find(block: Any, functions: dict[str, Any], costs: dict[Any, int], repeating: dict[Any, Any]) -> None:
-    """Collect the operations of a block that repeat expensive values, by their results. `costs` has the cost of an
-    element of each value; values in memory have none."""
+    """Collect the operations of a block that repeat expensive values: map their results to them in `repeating`.
+
+    `costs` maps a value to the operations that XLA would execute to recompute one element of it. Values in memory are
+    not in it: to read them costs nothing.
+    """
     for op in block.operations:
         body = functions.get(called(op))
         if body is not None:

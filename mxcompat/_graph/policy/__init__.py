@@ -19,10 +19,10 @@ from .remembered import *
 from .remembered import physical_memory
 
 HOST = os.environ.get("MXCOMPAT_HOST", "1") != "0"
-"""Whether new programs may run in NumPy."""
+"""True if new programs may run in NumPy."""
 
 REPRODUCIBLE = os.environ.get("MXCOMPAT_REPRODUCIBLE", "") not in ("", "0")
-"""Whether a structure is always computed in the same way: by one executable compiled for speed, or in the same
+"""True if a structure must always be computed in the same way: by one executable compiled for speed, or in the same
 segments. The numbers in `host` then have no effect."""
 
 

@@ -1,4 +1,4 @@
-"""What runs in NumPy and for how long, and how the process waits for results."""
+"""Thresholds for the choice between NumPy and XLA, for background compiles, and for waiting for results."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ with the second step, three steps and the end of the process took 3.1 s; they ta
 """
 
 HOT_SHARE = 1 / 2
-"""The same share for programs that take less. The compile runs beside the steps, which it slows by a fifth
-(`COMPILER_NICENESS`). Its cost is the wait for it if the process ends meanwhile."""
+"""A program that takes at most `HEAVY_SECONDS` on the host is compiled once it has run there for this share of its
+compile time. The compile runs beside the steps, which it slows by a fifth (`COMPILER_NICENESS`). If the process ends
+before the compile, it must wait for the compile."""
 
 HEAVY_RUNS = 200
 """A heavy program is not compiled early if its compile is estimated to take longer than this number of runs.
@@ -50,8 +51,10 @@ LIGHT_SECONDS = 5e-4
 first if the rest is a known structure."""
 
 TRIALS, HOST_TRIALS, FEW_TRIALS, TRIAL_SECONDS = 24, 8, 3, 2e-2
-"""The numbers of timed runs, for an executable that may be slower than the host: of the executable, then of the host,
-and at least of either; the runs stop early after `TRIAL_SECONDS`.
+"""The numbers of timed runs that decide between an executable and the host.
+
+First the executable runs `TRIALS` times, then the host `HOST_TRIALS` times. The trials of either stop after
+`TRIAL_SECONDS`, but not before `FEW_TRIALS` runs.
 
 First runs are slow, as threads get their memory. For the sum of a transposed array and another, 1.6 MB each, XLA took 1
 ms in most of the first 8 runs, and 0.2 ms after 10 in a row. NumPy took 1.2 ms, and 0.11 ms after 5. With alternating
@@ -115,15 +118,18 @@ COMPILER_NICENESS = 5
 it took 5.0 ms (niceness 0), 3.8 (3), 3.3 (5) and 3.2 (10). The compile took 1.4 s (0) and 1.9 s (5)."""
 
 WATCH_SECONDS, BUSY_SHARE, QUIET_SECONDS = 3e-2, 0.5, 1.0
-"""The settings that find XLA's compiling threads: the interval between looks at the threads, the share of it for which
-a thread must be busy to count as compiling, and the time since the last run must have begun. JAX runs programs in the
-same threads."""
+"""The settings of the search for XLA's compiling threads, by their use of the CPU.
+
+`WATCH_SECONDS` is the interval between two looks at the threads. A thread counts as compiling if it was busy for
+`BUSY_SHARE` of the interval. JAX runs programs in the same threads, so the last run must have begun at least
+`QUIET_SECONDS` ago.
+"""
 
 SMALL_BYTES = 1 << 16
 """The size up to which an array is small. Ops that read only small arrays run better in NumPy."""
 
 SURE = 2
-"""The number of times the rest of a graph must have been the same for it to count as known."""
+"""The number of evaluations in which the rest of a graph must have had the same structure to count as known."""
 
 SPIN_SECONDS = 1e-3
 """The time for which a thread polls for a result before it sleeps; waking takes 0.1 ms.

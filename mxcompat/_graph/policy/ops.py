@@ -16,15 +16,18 @@ COPIED_BYTES = 1 << 14
 """The size up to which a copy costs less than `np.broadcast_to`."""
 
 COPIED_MATRICES = 1 << 14
-"""The number of elements up to which it is faster to copy all selected matrices than to process them one by one."""
+"""The number of elements up to which it is faster to gather all selected matrices than to loop over them."""
 
 STORED_ELEMENTS = 1 << 12
-"""From how many elements of half precision on a matrix is multiplied as it is, in C. One row by 64x64 bfloat16 takes
-3.6 us so, 4.0 with casts in NumPy, by 16x16 3.0 and 2.1 to 3.1; by 4096x4096 0.9 ms, and 6.6 (float16: 0.9 and 24)."""
+"""The number of elements from which a half-precision matrix is multiplied in C, without a cast to float32.
+
+Times for one row by a bfloat16 matrix, in C and with casts in NumPy: 16x16 3.0 us and 2.1 to 3.1 us; 64x64 3.6 and 4.0
+us; 4096x4096 0.9 and 6.6 ms (float16: 0.9 and 24 ms).
+"""
 
 PAIRED_ELEMENTS = 1 << 18
-"""The matrix size up to which a row or a column is multiplied as one of two equal ones. That takes 2 us more. With a
-matrix of 1024x1024 it takes 5 to 13 times as long, since BLAS copies the matrix first."""
+"""The matrix size up to which a vector is multiplied as a matrix of two equal rows or columns, so that BLAS adds in the
+same order as for matrices. It costs 2 us; for a matrix of 1024x1024, 5 to 13 times the time, since BLAS copies it."""
 
 ORDERED_TERMS, ORDERED_ELEMENTS = 4, 1 << 10
 """The number of terms of a sum, and the number of sums, up to which a product adds the terms in order and rounds each,
@@ -65,24 +68,24 @@ CACHED_ELEMENTS = 1 << 13
 """The number of elements that pass together through all steps of a long NumPy computation; they fit into a cache."""
 
 QUANTIZED_ELEMENTS = 1 << 16
-"""The same for steps with some 30 NumPy calls. 9 million numbers are quantized to 4 bits in 60 ms, in 94 ms with 1 <<
-13, and in 190 ms all together."""
+"""The number of elements that pass together through a computation of some 30 NumPy calls. (9 million numbers quantized
+to 4 bits: 60 ms; 94 ms with 1 << 13; 190 ms with all elements together.)"""
 
 LOOPED_FLOAT64 = 1 << 16
 LOOPED_ERF = 48
-"""The number of elements up to which a loop over float64 is faster than its compile, and a loop of `erf` faster than
-NumPy."""
+"""The number of elements up to which a function that NumPy lacks is computed in a Python loop. For float64, the loop is
+then faster than a compile; for `erf` of float32, it is faster than a fitted function in NumPy."""
 
 FEW_PAIRS = 128
 """The number of pairs of random words up to which Python integers are faster than NumPy."""
 
 SINGLE_DRAWS = 16
 LOOPED_DRAWS = 1 << 10
-"""The number of draws of a vmap up to which each is a node of its own, and the number up to which NumPy makes them one
-by one."""
+"""The number of draws of a vmap up to which each draw is a separate node, and the number up to which NumPy loops over
+them."""
 
 DRAW_SECONDS = 2e-5
-"""The time of one such draw."""
+"""The time in seconds of one draw in NumPy's loop."""
 
 REMEMBERED_ANGLES = 1 << 15
 """The number of angles of `rope` up to which they are kept for the next layer, or for the keys after the queries."""
@@ -152,9 +155,11 @@ BLOCK_OF_SUM = 1 << 17
 """The number of elements of such a block: half a megabyte after widening."""
 
 BYTES_SUMMED = 32
-"""The number of bytes that are summed in 16 bits before they are widened. For 134 million bytes in a matrix, sums of
-everything, of rows and of columns take 14, 15 and 12 ms. One by one they take 56, 65 and 12 ms; 8 together 13, 16 and
-59; 128 together 14, 38 and 10."""
+"""The number of int8 or uint8 elements that are summed in 16 bits before the sums are widened.
+
+Times in ms for a matrix of 134 million bytes (all elements, rows, columns): 14, 15, 12 with groups of 32; 56, 65, 12
+without groups; 13, 16, 59 with groups of 8; 14, 38, 10 with groups of 128.
+"""
 
 SUMMED_SIDE, SUMMED_ELEMENTS = 16, 1 << 14
 """The number of rows and columns, and of elements, from which a sum over several leading axes is a product with a row
@@ -166,9 +171,12 @@ would take a fifth longer; now it takes an eighth less.
 """
 
 UNROLLED, UNROLLED_ELEMENTS = 9, 1 << 12
-"""The number of elements of several axes up to which they are reduced one by one on a CPU, and the array size from
-which they are. The maxima of 2x2 neighbours of 400 000 elements take 0.12 ms, and 0.3 ms if XLA fuses them with other
-ops. XLA reduces more neighbours, or a single axis, just as fast."""
+"""A reduction over several axes is unrolled on a CPU if each result has at most `UNROLLED` operands, and if the array
+has at least `UNROLLED_ELEMENTS` elements.
+
+XLA reduces more operands, or a single axis, just as fast without it (maxima of 2x2 neighbours of 400 000 elements: 0.12
+ms unrolled, 0.3 ms if XLA fuses them with other ops).
+"""
 
 MOST_IN_BRANCH = 32
 """The largest number of operations that a branch recomputes instead of storing their results."""

@@ -1,10 +1,11 @@
-"""Thresholds for several processes: how long they wait for each other, and what they cache."""
+"""Thresholds for several processes: their time limits, and the sizes of their caches and messages."""
 
 from __future__ import annotations
 
 GRACE_SECONDS = 5.0
-"""The extra time that a rank waits for a rank that itself waits for all, and the time for which the launcher lets the
-others report errors before it ends them. A traceback on two cores under full load took 2 s."""
+"""The time that a rank adds to its time limit when the awaited rank itself waits for all others. The launcher also uses
+it: after a failure, the other processes have this time to report errors before it ends them. (A traceback on two cores
+under full load: 2 s.)"""
 
 LAUNCH_PORT = 32323
 """The port of rank 0 on another machine, whose free ports are unknown here. It is the port of MLX's launcher."""
@@ -13,7 +14,8 @@ MOST_COLLECTIVES = 1024
 """The number of cached programs of collectives. An executable of one takes about 50 KB."""
 
 MOST_FLYING = 256
-"""The number of collectives in progress among which a failed one is searched."""
+"""The number of latest collectives that are kept, to find the one that failed. Beyond this number of pending steps, the
+steps without a node are removed."""
 
 LINE_SECONDS = 0.1
 """The time for which the launcher waits for the rest of a line. The parts that one `print` writes come within a

@@ -1,4 +1,4 @@
-"""How products of matrices are computed."""
+"""Thresholds between several ways to compute matrix products."""
 
 from __future__ import annotations
 

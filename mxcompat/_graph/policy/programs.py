@@ -27,8 +27,8 @@ SMALLEST_SPLIT = 2 * SEGMENT_SIZE
 """The number of instructions below which a derivative is not split."""
 
 LONGEST_PERIOD, PERIODIC_SHARE = 400, 0.8
-"""The number of instructions of a loop body up to which its repetitions become the same segment, and the share of a
-program's instructions that must repeat for it to be a loop."""
+"""A program counts as an unrolled loop if at least `PERIODIC_SHARE` of its instructions repeat. The repetitions become
+the same segment if the loop body has at most `LONGEST_PERIOD` instructions."""
 
 PADDED_ROOM = 256
 """The smallest room of an array that grows, if its buffer is large enough. mlx-lm makes its buffers a multiple of
@@ -44,7 +44,7 @@ HEAVY_NESTED = 300
 """The number of instructions from which a nested program may run in segments."""
 
 HUGE_NESTED = 800
-"""The number of instructions from which it always does: its compile would take minutes."""
+"""The number of instructions from which a nested program always runs in segments: its compile would take minutes."""
 
 MANY_INSTRUCTIONS = 50
 """The number of instructions from which a program is heavy: its run takes much longer than its call."""
@@ -64,12 +64,13 @@ PATIENCE_LIGHT = 30
 """The number of runs after which a light program, which was compiled quickly, is compiled for speed."""
 
 PATIENCE_HEAVY = 2
-"""The same for a heavy program. Its second run is enough, as its faster version takes a third of the time."""
+"""The number of runs after which a heavy program, which was compiled quickly, is compiled for speed. Its second run is
+enough, as the faster executable takes a third of the time."""
 
 ENOUGH = 16
 """The number of slow runs (in segments, or compiled quickly) after which a program waits for its compile for speed.
 
-By then it is sure to run again, and a run beside the compiler would only slow down both.
+By then, further runs are likely, and a run beside the compiler would only slow down both.
 """
 
 MISSING = 2
@@ -80,8 +81,8 @@ own. It may never run again, and then its compile would have been most of the wo
 FAR_ARGUMENT = 32
 """The number of nodes in which a compiled function searches for an argument of the surrounding transform.
 
-A search through all nodes took 2 s for a chain of 2 000 calls. If it finds none, and the function reads a traced value,
-the transform runs it twice.
+If the search finds no argument, and the function reads a traced value, the transform runs the function twice. (A search
+through all nodes of a chain of 2 000 calls: 2 s.)
 """
 
 NOTICE_SECONDS = 2.0

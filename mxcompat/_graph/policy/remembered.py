@@ -10,7 +10,7 @@ should be rare."""
 
 TRIMMED_SECONDS = 0.3
 """A compile, or a run op by op, that takes at least this long returns free memory to the system: 400 MB after a forward
-pass of BERT, in several threads' heaps. To return and get back so much takes 0.05 s."""
+pass of BERT, in several threads' heaps. To return this memory and allocate it again takes 0.05 s."""
 
 TRIMMED_BYTES = 1 << 25
 """The number of freed bytes after which a garbage collection runs and the allocator gives memory back. A collection
@@ -34,11 +34,11 @@ took 35 MB."""
 
 BYTES_PER_EXECUTABLE = 80_000
 BYTES_PER_SERIALIZED = 17
-"""The memory of an executable, from its serialized length, on a CPU.
+"""The estimated memory of an executable on a CPU: a constant, plus this number of bytes for each serialized byte.
 
-Serialized length and memory were: gradients of a 3-layer MLP 111 kB and 1.75 MB, of a loop of 60 products 394 kB and
-6.6 MB, of a 2-layer transformer 281 kB and 4.3 MB, small expressions 37 kB and 0.69 MB; compiled for speed a fifth
-more.
+Serialized length and memory: small expressions 37 kB and 0.69 MB; gradient of a 3-layer MLP 111 kB and 1.75 MB, of a
+2-layer transformer 281 kB and 4.3 MB, of a loop of 60 products 394 kB and 6.6 MB. An executable that is compiled for
+speed takes a fifth more.
 """
 
 COMPILED_PER_INSTRUCTION = 30_000
@@ -64,9 +64,17 @@ MOST_PLANS = 4096
 MOST_COMPOSED = 256
 MOST_NUMBERS = 512
 MOST_AVALS = 1 << 16
-"""The largest numbers of cached entries: kinds of roots with known structures; executables of single nodes, which are
-found without linearization; results of shape rules, for each op; traces of a compiled function; plans of an algorithm,
-for each op that makes plans; losses or optimizer updates that are one node; leaves of numbers; avals."""
+"""The largest numbers of cached entries, in this order:
+
+- kinds of roots with known structures,
+- executables of single nodes, which are found without linearization,
+- results of the shape rule of one op,
+- traces of one compiled function,
+- plans of one op that makes plans,
+- losses or optimizer updates that are one node,
+- leaves of numbers,
+- avals.
+"""
 
 NOTED = 4096
 """The number of recorded, not evaluated contractions after which those without an owner are dropped."""

@@ -27,13 +27,19 @@ __all__ = ["Record", "compile_now", "compile_soon", "find", "only", "record_of",
 class Record:
     """The executables and statistics of one Program; an attribute of the Program.
 
-    compiled: its executables, keyed by the donated inputs. pending: the keys that are being compiled in the background.
-    failed: the keys whose compile failed. meanwhile: number of runs while a compile was pending. seen: the first values
-    of the scalars. varying: the scalars that had other values since. same: maps each scalar to the first one that was
-    the same number in every run so far. lock: held by the thread that compiles the Program.
-    host_runs, host_seconds: number of runs in NumPy, and their total thread time; host_best: the shortest run, in
-    seconds. xla_runs, xla_best: the same for timed runs of the executable. settled: True once the executable is chosen
-    over NumPy. only: the executable for reproducible runs.
+    Attributes:
+        compiled: the executables, keyed by the donated inputs.
+        pending: the keys that are being compiled in the background.
+        failed: the keys whose compile failed.
+        meanwhile: the number of runs while a compile was pending.
+        seen: the values of the scalars in the first run.
+        varying: the scalars that had another value in a later run.
+        same: maps each scalar to the first scalar that was the same number in every run so far.
+        lock: held by the thread that compiles the Program.
+        host_runs, host_seconds, host_best: the number of runs in NumPy, their total thread time, and the shortest run.
+        xla_runs, xla_best: the number of timed runs of the executable, and the shortest, in seconds.
+        settled: True once the executable is chosen over NumPy.
+        only: the executable for reproducible runs.
     """
 
     __slots__ = (

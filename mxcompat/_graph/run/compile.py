@@ -183,7 +183,7 @@ class Executable:
 
     def _optimize(self) -> None:
         place = self._place
-        if self._lowered is None:  # it is traced again, with this thread's settings of JAX
+        if self._lowered is None:  # it was dropped: trace again, which depends on this thread's settings of JAX
             place = disk.Place(self.program, self.baked, self.lifted, self.donated)
         start = perf_counter()
         try:

@@ -69,7 +69,7 @@ def read(name: str) -> bytes | None:
         try:
             os.utime(name + _SUFFIX, dir_fd=place)
         except OSError:
-            return data  # just removed, or in a read-only directory, in which nothing is ever removed
+            return data  # the file was just removed, or the directory is read-only and needs no LRU order
         return data
 
 

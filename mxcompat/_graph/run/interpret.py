@@ -91,7 +91,7 @@ def run_instructions(
         except Exception as error:
             error.mxcompat_slot = k  # type: ignore[attr-defined]  # the outermost program sets it last
             raise
-        if counted and op is not ITEM:  # the op with several results has counted it
+        if counted and op is not ITEM:  # an ITEM shares its buffer with the op with several results, which counted it
             buffers.made(env[k])
         for s in dropped:
             if id(env[s]) in free:

@@ -1,4 +1,4 @@
-"""Options: the compiler options for XLA."""
+"""Choose the compiler options for XLA, and compile without those that it refuses."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _compile(lowered: Lowered, options: dict[str, Any]) -> jax.stages.Compiled:
         refused = refused_option(error, known)
         if refused is None:
             return _compile_by_defaults(lowered, error)
-        _unknown.add(refused)  # versions of XLA differ in what can be set
+        _unknown.add(refused)  # versions of XLA have different options
     return _compile(lowered, options)
 
 

@@ -21,13 +21,15 @@ __all__ = ["any_spread", "layout", "placed", "use"]
 
 
 class Placement(NamedTuple):
-    """How the inputs of a Program are laid out.
+    """The shardings of a Program's inputs.
+
+    An op with several results has a tuple of entries in `shardings` and `spread`.
 
     Args:
-        meshes: the mesh that they are sharded over; several, if the Program has independent parts on different meshes.
-        shardings: the sharding of each input, or None for an input on one device or in NumPy; a tuple for the results
-            of an op with several.
-        spread: True for each output that depends on a sharded input; a tuple for the results of an op with several.
+        meshes: the meshes over which the inputs are sharded. There are several if the Program has independent parts on
+            different meshes.
+        shardings: the sharding of each input, or None for an input on one device or in NumPy.
+        spread: True for each output that depends on a sharded input.
     """
 
     meshes: tuple[jax.sharding.Mesh, ...]
@@ -116,8 +118,8 @@ def _flat(meshes: Any) -> list[jax.sharding.Mesh | None]:
 
 
 def _meshes(program: Program, inputs: Sequence[Any]) -> list[Any]:
-    """Return the mesh of each output of a Program, from the meshes of its inputs. None means one device; the results of
-    an op with several have a tuple."""
+    """Return the mesh of each output of a Program, given the meshes of its inputs. None stands for one device. An op
+    with several results has a tuple of meshes."""
     env: list[Any] = []
     for op, params, slots in program.instructions:
         given = [env[s] if s >= 0 else inputs[~s] for s in slots]

@@ -94,7 +94,7 @@ def _may_have_others() -> bool:
 def _has_plugin(folder: str) -> bool:
     """Return True if a package installed in a folder declares a plugin of JAX.
 
-    Reads the files that `importlib.metadata.entry_points` reads. That takes 40 ms at the first use, and this 5.
+    It reads the same files as `importlib.metadata.entry_points`, whose first use takes 40 ms (here: 5 ms).
     """
     if os.path.isfile(folder) or folder.endswith(".egg"):
         return True  # such an archive may hold any package

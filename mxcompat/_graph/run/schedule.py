@@ -64,7 +64,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
             return Call(program, executable, scalars, not temporary, False)
         light, timed = record.host_best < policy.LIGHT_SECONDS, _is_timed(program)
         may_stay = record.host_best < policy.TRIED_SECONDS
-        alone = timed and not (may_stay and background.is_busy())  # a background job would take the other core
+        alone = timed and not (may_stay and background.is_busy())  # a background job would compete for the CPU
         if timed and may_stay and not donated:  # a separate trial: results keep their bits if NumPy wins
             trial = None
             if alone:
@@ -159,7 +159,7 @@ def _reproducible(subgraph: Subgraph, program: Program, scalars: tuple) -> Plan:
 
 
 def _in_segments(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) -> Segments | Split | None:
-    """Return the plan to compute a huge subgraph in segments always, or None if it cannot be cut."""
+    """Return the plan for a huge subgraph: it is always computed in segments. Return None if it cannot be cut."""
     order = subgraph.order
     if len(order) > 1:
         segments = segments_of(subgraph, roots) if temporary is None else []
@@ -209,13 +209,14 @@ def _linearize_without(nodes: Sequence[Node], roots: Sequence[Node]) -> Subgraph
 def _on_host(
     subgraph: Subgraph, program: Program, scalars: tuple, donated: tuple[int, ...], temporary: bool | None, takes: float
 ) -> OpByOp | None:
-    """Return the plan to run a subgraph in NumPy, where it `takes` so many seconds, or None if that is too long."""
+    """Return the plan to run a subgraph in NumPy, or None if that takes too long. `takes` is the estimated time in
+    seconds."""
     compiling = policy.compile_seconds(program.weight)
     importing = 0.0 if is_imported() else policy.IMPORT_SECONDS
-    record = program.record or cache.record_of(program, scalars)  # an existing record notes the scalars at the run
+    record = program.record or cache.record_of(program, scalars)  # an existing one notes the scalars at the run
     known = min(takes, record.host_best)
     if known == math.inf or (known > policy.HOPELESS * compiling + importing and donated not in record.pending):
-        return None  # ops without rules would be compiled one by one
+        return None  # an op without a host rule would be compiled separately
     taken = record.host_seconds
     heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling) and not host.is_quick(program)
     hot = taken > (policy.HEAVY_SHARE if heavy else policy.HOT_SHARE) * (compiling + importing)

@@ -81,7 +81,7 @@ _CIRCULANT_BLOCKS = {
     28: "+------ ++----+ +-+--+- +--++-- --++++- +------ -++--++ +-+--+- "
     "-+-++-+ +--++-- +------ --++++- -++--++ -+-++-+ ++----+ +------",
 }
-"""Hadamard matrices of 4 x 4 circulant blocks: the first row of each block."""
+"""Hadamard matrices of 4 x 4 circulant blocks, by size: the first row of each block."""
 
 
 @lru_cache(None)

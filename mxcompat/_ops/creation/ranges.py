@@ -1,4 +1,4 @@
-"""Ranges: numbers at equal distances."""
+"""Ranges: arrays of evenly spaced numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How XLA computes functions of complex numbers at infinities and on branch cuts: as C has them, and MLX and NumPy do.
+"""Functions of complex numbers for XLA, with C's results at infinities and on branch cuts, as in MLX and NumPy.
 
 XLA's own formulas lose the sign of a zero there, or multiply an infinity by 0. Each function here corrects its result
 at those points and keeps JAX's derivative.
@@ -37,12 +37,13 @@ def _is_infinite(part: Any) -> Any:
 
 
 def _correct_abs(z: Any, size: Any) -> Any:
-    """Infinite where a part is, also beside NaN."""
+    """Return infinity if a part of z is infinite, even if the other part is NaN."""
     return jnp.where(_is_infinite(lax.real(z)) | _is_infinite(lax.imag(z)), math.inf, size)
 
 
 def _correct_sqrt(z: Any, root: Any) -> Any:
-    """The imaginary part has the sign of z's. Where that is infinite both are, also beside NaN."""
+    """Give the imaginary part the sign of z's. If z's imaginary part is infinite, make both parts infinite, even if z's
+    real part is NaN."""
     im = lax.imag(z)
     return jnp.where(
         _is_infinite(im),
@@ -52,29 +53,29 @@ def _correct_sqrt(z: Any, root: Any) -> Any:
 
 
 def _correct_atan(z: Any, angle: Any) -> Any:
-    """The real part has the sign of z's, and is NaN where that is."""
+    """Give the real part the sign of z's real part, and make it NaN if that is NaN."""
     re = lax.real(z)
     return lax.complex(jnp.where(re == re, jnp.copysign(lax.real(angle), re), math.nan), lax.imag(angle))
 
 
 def _correct_atanh(z: Any, out: Any) -> Any:
-    """The imaginary part has the sign of z's, and is NaN where that is."""
+    """Give the imaginary part the sign of z's imaginary part, and make it NaN if that is NaN."""
     im = lax.imag(z)
     return lax.complex(lax.real(out), jnp.where(im == im, jnp.copysign(lax.imag(out), im), math.nan))
 
 
 def _correct_asinh(z: Any, out: Any) -> Any:
-    """The real part has the sign of z's."""
+    """Give the real part the sign of z's real part."""
     return lax.complex(jnp.copysign(lax.real(out), lax.real(z)), lax.imag(out))
 
 
 def _correct_acos(z: Any, out: Any) -> Any:
-    """The imaginary part has the other sign than z's."""
+    """Give the imaginary part the opposite sign of z's imaginary part."""
     return lax.complex(lax.real(out), jnp.copysign(lax.imag(out), -lax.imag(z)))
 
 
 def _correct_imaginary(z: Any, out: Any) -> Any:
-    """The imaginary part has the sign of z's."""
+    """Give the imaginary part the sign of z's imaginary part."""
     return lax.complex(lax.real(out), jnp.copysign(lax.imag(out), lax.imag(z)))
 
 
@@ -90,7 +91,7 @@ acosh_by_xla = _corrected(lazy.lax.acosh, _correct_imaginary)
 
 @lazy.custom_jvp
 def _exp_of_complex(z: Any) -> Any:
-    """Zero where the real part is -inf, whatever the imaginary part is."""
+    """Return exp(z), which is zero if the real part is -inf, even if the imaginary part is infinite or NaN."""
     nothing = (lax.real(z) == -math.inf) & ~jnp.isfinite(lax.imag(z))
     return jnp.where(nothing, jnp.zeros((), z.dtype), lax.exp(z))
 

@@ -30,8 +30,8 @@ _ERF_BELOW = (
     6.269209189743629e-05, 1.3040612723177157e-03, 1.5443718772419589e-02, 1.1391104588569873e-01,
     4.9743537910476743e-01, 1.0,
 )  # fmt: skip
-"""A rational function of x squared, fitted to erf(x) / x with a relative error of 2e-9 up to the limit. Beyond the
-limit, 1 - erf(x) is below half a rounding of float32."""
+"""Coefficients of a rational function of x squared, fitted to erf(x) / x with a relative error of 2e-9 for |x| up to
+`_ERF_LIMIT`. Beyond this limit, erf(x) rounds to 1 in float32."""
 
 
 def erf(x: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Complex quotients and powers in NumPy, correct also beside zero and infinity.
+"""Complex quotients and powers in NumPy, with correct results for zeros, infinities and very large numbers.
 
-NumPy scales by the larger part of a divisor, and multiplies for a whole power. For zeros, infinities and numbers that
-overflow on the way, this gives NaN. Such results are computed again as C does it, and so MLX: a quotient by Annex G of
-the C standard, a power by the logarithm.
+NumPy scales a quotient by the larger part of the divisor, and computes an integer power by multiplication. If an
+operand is zero or infinite, or an intermediate result overflows, the result is NaN. Such results are recomputed with
+C's methods, which MLX uses too: a quotient by Annex G of the C standard, and a power by the logarithm.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def power(x: Any, y: Any) -> Any:
 
 
 def _quotient_in_c(x: Any, y: Any) -> Any:
-    """Return the quotient in complex128, in which products of smaller numbers do not overflow.
+    """Return the quotient in complex128, in which products of complex64 parts do not overflow.
 
-    Where both of its parts are NaN, infinity divided by a number is infinite, and a number divided by infinity is zero.
+    If both parts of the quotient are NaN, Annex G replaces it: an infinity divided by a finite number is infinite, and
+    a finite number divided by an infinity is zero.
     """
     a, b, c, d = (part.astype(np.float64) for part in (x.real, x.imag, y.real, y.imag))
     size = c * c + d * d

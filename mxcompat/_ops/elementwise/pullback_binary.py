@@ -1,8 +1,7 @@
-"""Derivatives, on the host, of the elementwise ops of two arrays: for each operand, the change of the result that a
-change of the operand causes.
+"""Host derivatives of elementwise ops of two arrays: for each operand, a map from its tangent to the result's.
 
-This map is linear in the change and, for elementwise multiplication, its own transpose. So one table serves pullbacks
-and pushforwards. Ties and kinks are JAX's. Half precision is computed in float32.
+This map multiplies each element by a number, so it is its own transpose. One table thus serves pullbacks and
+pushforwards. Ties and kinks are JAX's. Half precision is computed in float32.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def _first_is_min(a: Any, b: Any) -> Any:
 
 
 def _second_is_max(a: Any, b: Any) -> Any:
-    return ~_first_is_max(a, b) if a.dtype.kind == "c" else a <= b  # neither is chosen where one is NaN
+    return ~_first_is_max(a, b) if a.dtype.kind == "c" else a <= b  # of real numbers, neither is chosen if one is NaN
 
 
 def _second_is_min(a: Any, b: Any) -> Any:

@@ -89,7 +89,8 @@ _STEPS = ("sign", "round", "trunc", "floor", "ceil")
 _OF_RESULT = ("exp", "expm1", "sqrt", "reciprocal", "update_reciprocal", "tan", "tanh", "erfinv")
 _OF_BOTH = ("rsqrt", "sigmoid")
 _OF_NEITHER = ("degrees", "radians", *(name for name in _PULLS if name != "abs"), *_STEPS)
-"""What the slopes and cotangents are computed from, if not from the argument alone."""
+"""Ops whose slopes and cotangents are computed from the result, from argument and result, or from neither. Those of
+other ops are computed from the argument."""
 
 
 def _replaced(x: Any) -> Any:

@@ -25,7 +25,7 @@ __all__ = ["ISTFT", "SMALLEST_WEIGHT", "STFT", "istft", "stft"]
 _PAD_MODES = ("reflect", "constant", "edge")
 
 SMALLEST_WEIGHT = np.float32(1e-8)
-"""The lower bound of the sum of squared windows. Where no frame reaches, the result is 0."""
+"""The lower bound for the sum of squared windows, by which the result is divided. Samples without a frame are 0."""
 
 
 def _window(window: tuple[Any, ...], length: int, n_fft: int) -> Any:

@@ -189,9 +189,8 @@ class _Written:
     """A write at index arrays, as an update of a block.
 
     Attributes:
-        block_shape: the shape of the block. The value has it if the plan has only single positions, no larger index
-            arrays.
-        value: the value, broadcast.
+        block_shape: the shape of the block.
+        value: the value, broadcast. It has the shape of the block if every index array has a single element.
     """
 
     def __init__(self, params: tuple, x: Any, value: Any, inputs: tuple) -> None:

@@ -1,12 +1,12 @@
-"""Buffers with room to grow: what a cache becomes that is lengthened by zeros again and again.
+"""Buffers with room to grow, for caches that a program repeatedly extends with zeros.
 
-A program that generates tokens keeps keys and values in a buffer. When the buffer is full, it is joined with zeros, 256
-entries at a time. XLA's shapes are static, so each size would need an executable of its own. Here the joined array is a
-*prefix* of a larger buffer, whose size is a power of two: the rest is zeros, too. A write into a prefix becomes a write
-into its buffer, and a read of its first entries a read of the buffer. So the programs of all steps see the buffer's
-shape only, and new executables are needed when it has doubled.
+A program that generates tokens keeps keys and values in a buffer. When the buffer is full, the program concatenates it
+with zeros, 256 entries at a time. XLA's shapes are static, so each size would need a new executable. Here the longer
+array is a *prefix* of a larger buffer of zeros, whose size is a power of two. A write into a prefix becomes a write
+into its buffer, and a read of its first entries becomes a read of the buffer. So the programs of all steps only see the
+buffer's shape, and new executables are needed only when it doubles.
 
-A prefix is an ordinary node. Nothing computes it unless it is read as a whole.
+A prefix is an ordinary node. It is computed only if it is read as a whole.
 """
 
 from __future__ import annotations

@@ -292,7 +292,7 @@ SLICE_UPDATE = op("slice_update", _written, _write_aval, ("plan", "mode"), in_pl
 value, then the inputs of the plan."""
 
 SCATTER = op("scatter", _written, _write_aval, ("plan", "mode"), indices=2, in_place=True)
-"""The same with index arrays."""
+"""`x[plan] = value`, or an update of the elements there, for a plan with index arrays. Inputs as for SLICE_UPDATE."""
 
 
 def _fill(value: Any, *, shape: tuple[int, ...], dtype: Dtype) -> Any:

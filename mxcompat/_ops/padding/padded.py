@@ -35,7 +35,7 @@ __all__ = ["Exact", "Padding", "Paddings", "again", "axis_read", "build", "pad_c
 
 
 class Exact(Exception):
-    """An exception: there is no padded node, and the caller keeps its exact shape."""
+    """Raised if an array has no padded node, so that the caller must use the exact shape."""
 
 
 class Padding:
@@ -94,7 +94,7 @@ class Paddings(dict[tuple[int, int], Padding]):
         buffer = _buffer(node, n)
         if n < 2 or not buffer:
             raise Exact
-        # Of a long buffer, only a power of two of entries is read, so that its empty rest costs nothing.
+        # Read only the first entries of a long buffer, a power of two, so that its empty rest costs nothing.
         return self[n, min(buffer, max(policy.PADDED_ROOM, 1 << (n - 1).bit_length()))]
 
 

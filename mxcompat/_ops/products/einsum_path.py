@@ -97,7 +97,7 @@ def _ranked(
 
 
 def _moved(step: Step, gone: tuple[int, ...]) -> Step:
-    """Return a step with the places that its operands have after the removal of others."""
+    """Return a step with its places adjusted to the removal of the operands at the places `gone`."""
     return step._replace(places=tuple([p - sum(g < p for g in gone) for p in step.places]))
 
 

@@ -216,7 +216,7 @@ class _Chosen:
         self.rhs = np.arange(self.count).reshape(batch) if rhs is None else clipped(rhs, self.count)
 
     def rows(self, x: Any) -> Any:
-        """Return the number of the matrix of x for each product."""
+        """Return, for each product, the position of its left matrix among the matrices of x."""
         count = math.prod(x.shape[:-2])
         return np.arange(count).reshape(x.shape[:-2]) if self.lhs is None else clipped(self.lhs, count)
 

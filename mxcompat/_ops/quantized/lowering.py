@@ -55,7 +55,8 @@ def _is_read(x: Any, how: Scheme, parts: tuple[Any, ...]) -> bool:
 
 
 def _named(how: Scheme, inputs: tuple, left: bool, right: bool, scaled: bool) -> tuple[Any, ...]:
-    """Return words, scales, biases, the numbers of both sides, and global scales. Missing ones are None."""
+    """Return words, scales, biases, the matrix numbers of the left and the right side, and the global scales. A missing
+    input is None."""
     scales, biases, w, rest = matrix_inputs(how, inputs)
     given = list(rest)
     lhs = given.pop(0) if left else None

@@ -17,7 +17,7 @@ __all__ = ["pack", "unpack"]
 
 
 def _lane(bits: int) -> tuple[int, int, Any]:
-    """The numbers of codes and of bytes in a lane, and the dtype for a lane, by bits."""
+    """Return the number of codes in a lane, the number of bytes in a lane, and the dtype for a lane."""
     codes = 8 if bits % 2 else 4
     size = codes * bits // 8
     return codes, size, np.dtype(np.uint64 if size > 4 else np.uint32)

@@ -1,7 +1,7 @@
 """Batching rules of random draws.
 
-A draw has one key. So a small batch becomes separate nodes, one for each element. A larger batch becomes one node that
-draws all rows, for some ops row after row. A permutation of many arrays by one key stays one draw.
+A draw has one key. Thus a small batch becomes separate nodes, one for each element. A larger batch becomes one node
+that draws all rows, in a loop over the rows for some ops. A permutation of many arrays by one key remains one draw.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def _rows(out: Aval, params: tuple, *inputs: Any) -> Any:
 
 
 def _is_at_once(name: str, flags: tuple[bool, ...]) -> bool:
-    """Return whether each row has a key of its own and all rows are drawn together.
+    """Return True if each row has its own key and all rows are drawn together.
 
-    Batched logits are excluded, since they have other axes than the result.
+    Batched logits are excluded, since their axes differ from those of the result.
     """
     return name in OF_EACH and flags[0] and not (name == "random_categorical" and flags[1])
 

@@ -84,7 +84,8 @@ def chain(key: np.ndarray, count: int) -> np.ndarray:
 
 @lru_cache(2 * FEW_PAIRS)
 def _lanes(pairs: int, size: int) -> tuple[int, int, int]:
-    """Return a number with a one in each lane, and the numbers of the low and high counters."""
+    """Return Python integers with a 64-bit lane for each pair: one with a 1 in each lane, one with the low counters,
+    and one with the high counters."""
     ones = sum(1 << 64 * k for k in range(pairs))
     low = sum(k << 64 * k for k in range(pairs))
     # for an odd size, the last one has no partner, which counts as 0

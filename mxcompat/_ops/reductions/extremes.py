@@ -112,8 +112,9 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
 
 
 def _extreme_of_complex(x: Any, axes: tuple[int, ...], worst: float) -> tuple[Any, Any]:
-    """The largest complex number (the smallest if `worst` is inf) and its place in the order of `axes`, which stay. In
-    one pass: XLA may compute x twice and round differently."""
+    """Return the largest complex number along `axes`, and its place in the order of these axes, which are kept with
+    size 1. If `worst` is inf, return the smallest. Both come from one pass, since XLA may compute x twice, with
+    different rounding."""
     if size_of(x, axes) == 1:
         return x, jnp.zeros(
             tuple(1 if k in axes else n for k, n in enumerate(x.shape)), jnp.int32
@@ -202,7 +203,8 @@ def _arg_extreme(
 
 
 def _after(beyond: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return whether the element at a later place wins. The first NaN wins over everything."""
+    """Return a function that tells if the later of two elements replaces the best one so far. The first NaN beats all
+    others."""
     return lambda value, best: beyond(value, best) | ((value != value) & (best == best))
 
 

@@ -1,8 +1,8 @@
 """The derivative of a product: for each element the product of all others. Division would fail, as there may be zeros.
 
-An axis is halved and its halves are multiplied, until one element is left. On the way back, the product of the others
-of an element is that of its pair, times its partner. That takes three multiplications for each element, on contiguous
-slices.
+The elements of an axis are multiplied in pairs, then the products in pairs, until one is left. On the way back, the
+product of all elements except one is the product outside its pair, times its partner. That takes three multiplications
+for each element, on contiguous slices.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _record(
 
 
 def _complex_larger(x: Any, y: Any) -> Any:
-    """True if x is larger than y in MLX's order of complex numbers."""
+    """Return True if x is larger than y in MLX's order of complex numbers."""
     rx, ry = lax.real(x), lax.real(y)
     return (rx > ry) | ((rx == ry) & (lax.imag(x) > lax.imag(y)))
 
@@ -144,7 +144,7 @@ def _linear(scan: Callable[..., Any], plain: Callable[..., Any], pairwise: Calla
 
 
 def _running(scan: Callable[..., Any]) -> Callable[..., Any]:
-    """A running maximum or minimum, with the derivative going to the latest of equal elements, as in MLX."""
+    """Return a running maximum or minimum whose derivative goes to the latest of equal elements, as in MLX."""
 
     @functools.partial(lazy.custom_jvp, nondiff_argnums=(1, 2))
     def function(x: Any, axis: int, reverse: bool) -> Any:

@@ -57,7 +57,7 @@ def _order(x: Any, axis: int) -> Any:
         x ^= (x >> 31) & np.int32(0x7FFFFFFF)
     keys = x.astype(np.int64)
     if x.dtype.kind == "u":
-        keys -= 1 << 31  # then the key has 32 bits including its sign
+        keys -= 1 << 31  # subtracting 2**31 keeps the order and lets the key fit into 32 signed bits
     keys <<= 32
     keys |= _places(x, axis)
     keys.sort(axis)

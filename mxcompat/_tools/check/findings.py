@@ -45,7 +45,7 @@ class Report:
 
     @property
     def fits(self) -> bool:
-        """True if nothing is missing. Slow and guarded uses run."""
+        """True if nothing is missing. Slow and guarded uses do not count, because they run."""
         return self.count("missing", "argument", "unreadable") == 0
 
     def __str__(self) -> str:

@@ -102,8 +102,8 @@ def parameters(function: Any) -> frozenset[str] | None:
 
 @cache
 def result(function: Any) -> tuple[type | None, bool]:
-    """Return the class that a function, method or property returns, if it is one of those followed, and whether it
-    returns several instances."""
+    """Return `array` if a function, method or property is annotated to return arrays, else None. The second value is
+    True if it returns several arrays."""
     if isinstance(function, property):
         function = function.fget
     annotation = str(getattr(function, "__annotations__", {}).get("return", ""))

@@ -23,13 +23,13 @@ class Imported(NamedTuple):
 
 
 class Value(NamedTuple):
-    """The value of an expression."""
+    """A binding to the value of an expression."""
 
     node: ast.expr
 
 
 class Entry(NamedTuple):
-    """An entry of an expression's value, from a loop or from unpacking."""
+    """A binding to an entry of an expression's value, by a loop or by unpacking."""
 
     node: ast.expr
     loop: bool

@@ -22,7 +22,7 @@ def slow(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> Iterator[tu
 
 
 def _reads_entries(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
-    """Match `x[i].item()` and `float(x[i])`."""
+    """Return True for a read of one element by a loop variable, such as `x[i].item()` or `float(x[i])`."""
     if not isinstance(node, ast.Call):
         return False
     read = None
@@ -36,7 +36,7 @@ def _reads_entries(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> b
 
 
 def _writes_entries(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
-    """Match `x[i] = y`."""
+    """Return True for a write to an element by a loop variable, such as `x[i] = y`."""
     if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Store):
         return False
     entry = any(index in loop_variables(loops) for index in _names_of_index(node))
@@ -50,7 +50,7 @@ def _names_of_index(node: ast.Subscript) -> list[str]:
 
 
 def _grows(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
-    """Match `x = mx.concatenate([x, y])`."""
+    """Return True for an array that grows in a loop, as in `x = mx.concatenate([x, y])`."""
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call) or not node.value.args:
         return False
     targets = {target.id for target in node.targets if isinstance(target, ast.Name)}
@@ -62,7 +62,7 @@ def _grows(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
 
 
 def _changes_shape(node: ast.AST, loops: Loops, scope: Scope, types: Types) -> bool:
-    """Match `x[:i]`."""
+    """Return True for a slice of an array whose length changes in a loop, such as `x[:i]`."""
     if not isinstance(node, ast.Subscript) or types.of(node.value, scope) != ARRAY:
         return False
     varying = loop_variables(loops)

@@ -49,8 +49,8 @@ Type = Known | Instance | Several | Method | Self | None
 """None is an unknown type."""
 
 _PENDING = Known("")
-"""Type of a name whose type is being computed. In a recursive definition it does not count; the name's other values
-decide."""
+"""Placeholder for the type of a name while that type is computed. In a recursive definition it is ignored, and the
+name's other values determine the type."""
 
 ARRAY = Instance(array)
 

@@ -156,7 +156,7 @@ class _Recorder:
         self._lock = threading.Lock()
         self._asked: dict[int, Compile] = {}
         self.compiling = False
-        """Whether the background thread is in a recorded compilation."""
+        """True while the background thread is in a recorded compilation."""
 
     def begin(self, kind: str, subject: Any) -> None:
         thread = self._thread

@@ -103,13 +103,13 @@ def _over_axis(node: Node, axis: int, capture: Capture) -> Promise | Aval:
 
 
 def pulled_back(primals: Sequence[Node], cotangents: Sequence[Node]) -> Derive:
-    """Return the function that closes the body of a vjp, for these cotangents of the first outputs."""
+    """Return a function that closes the body of a vjp, given the cotangents of the first outputs."""
     return partial(_derived, Reverse, primals, cotangents, len(cotangents))
 
 
 def pushed_forward(primals: Sequence[Node], tangents: Sequence[Node], outputs: int) -> Derive:
-    """Return the function that closes the body of a jvp, for these tangents of the placeholders and the first
-    outputs."""
+    """Return a function that closes the body of a jvp, given the tangents of the placeholders. It computes the tangents
+    of the first `outputs` outputs."""
     return partial(_derived, Forward, primals, tangents, outputs)
 
 

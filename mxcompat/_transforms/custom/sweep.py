@@ -66,7 +66,7 @@ class Sweep:
     """
 
     _behind_stops = False
-    """Whether to run the rules of calls whose results reach the outputs only through a `stop_gradient`."""
+    """True if rules also run for calls whose results reach the outputs only through a `stop_gradient`."""
 
     def __init__(
         self, capture: Capture, body: Body, primals: Sequence[Node], given: Sequence[Node], calls: set[int]
@@ -145,7 +145,7 @@ class Sweep:
 
     @cached_property
     def _place(self) -> dict[int, int]:
-        """The number of the part that contains each slot."""
+        """Map each slot to the number of the part that contains it."""
         return {slot: k for k, part in enumerate(self._parts) for slot in part}
 
     @cached_property
@@ -212,7 +212,7 @@ class Reverse(Sweep):
 
     @cached_property
     def _frontier(self) -> int:
-        """The part down to which the cotangents are known."""
+        """The number of the earliest part whose cotangents are known."""
         outputs = zip(self._program.out_slots, self._given, strict=False)
         for slot, cotangent in outputs:
             if self._moves(slot):
@@ -304,7 +304,7 @@ class Forward(Sweep):
 
     @cached_property
     def _frontier(self) -> int:
-        """The part up to which the tangents are known."""
+        """The number of parts, from the first, whose tangents are known."""
         self._moving.update({~k: t for k, t in enumerate(self._given)})
         return 0
 

@@ -26,7 +26,7 @@ class Eigh(NamedTuple):
 
 
 class QR(NamedTuple):
-    """A matrix with orthonormal columns, and an upper triangular matrix."""
+    """The result of `qr`: a matrix with orthonormal columns, and an upper triangular matrix."""
 
     Q: array
     R: array

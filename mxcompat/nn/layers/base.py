@@ -74,7 +74,7 @@ class Module(dict):
         value = self.get(key)
         if value is not None:
             return value
-        # Not an entry: repeat the ordinary lookup for its error, or for the error of a property.
+        # Repeat the ordinary lookup, to raise its error or that of a property.
         return super().__getattribute__(key)
 
     def __setattr__(self, key: str, val: Any) -> None:
@@ -389,7 +389,7 @@ def _visit(module: Module, visit: Callable[[Module, bool], None], recurse: bool,
 
 
 _PARAMETERS = (Module.valid_parameter_filter, Module.trainable_parameter_filter)
-"""The filters that `in_c` knows."""
+"""The filters that the C module evaluates itself, without a call into Python."""
 
 if native:
     native.connect_modules(Module)

@@ -134,7 +134,7 @@ class _Pool(Module):
 
 
 class _PoolOver(_Pool):
-    """Base class whose settings may be one number for all ``_mx_count`` spatial axes."""
+    """Base class of pooling over ``_mx_count`` spatial axes. A setting may be one number for all axes."""
 
     _mx_count: ClassVar[int]
 
