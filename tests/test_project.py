@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -337,6 +338,17 @@ def test_thresholds_are_in_one_folder():
     thresholds = [found.pop(name) for name in list(found) if name.startswith("_graph/policy/")]
     assert sum(map(len, thresholds)) > 60
     assert {name: numbers for name, numbers in found.items() if numbers} == FACTS
+
+
+def test_a_threshold_has_a_name_of_its_own():
+    """Test that no name is bound twice in the modules of policy. The package imports all, so the last one would win."""
+    names = Counter()
+    for path in (ROOT / "mxcompat" / "_graph" / "policy").glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            names.update(n.id for target in targets if target for n in ast.walk(target) if isinstance(n, ast.Name))
+    assert len(names) > 100
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_the_rooms_are_not_crowded():

@@ -221,7 +221,7 @@ def _pass_on(rank: _Rank, stream: BinaryIO, merged: _Merged, number: int) -> Non
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     pending = ""
     while True:
-        if pending and not select.select([stream], [], [], policy.LINE_SECONDS)[0]:
+        if pending and not select.select([stream], [], [], policy.REST_OF_LINE_SECONDS)[0]:
             merged.write(number, pending)
             pending = ""
         data = rank.read(stream)

@@ -18,13 +18,6 @@ COPIED_BYTES = 1 << 14
 COPIED_MATRICES = 1 << 14
 """The number of elements up to which it is faster to gather all selected matrices than to loop over them."""
 
-STORED_ELEMENTS = 1 << 12
-"""The number of elements from which a half-precision matrix is multiplied in C, without a cast to float32.
-
-Times for one row by a bfloat16 matrix, in C and with casts in NumPy: 16x16 3.0 us and 2.1 to 3.1 us; 64x64 3.6 and 4.0
-us; 4096x4096 0.9 and 6.6 ms (float16: 0.9 and 24 ms).
-"""
-
 PAIRED_ELEMENTS = 1 << 18
 """The matrix size up to which a vector is multiplied as a matrix of two equal rows or columns, so that BLAS adds in the
 same order as for matrices. It costs 2 us; for a matrix of 1024x1024, 5 to 13 times the time, since BLAS copies it."""

@@ -17,7 +17,7 @@ MOST_FLYING = 256
 """The number of latest collectives that are kept, to find the one that failed. Beyond this number of pending steps, the
 steps without a node are removed."""
 
-LINE_SECONDS = 0.1
+REST_OF_LINE_SECONDS = 0.1
 """The time for which the launcher waits for the rest of a line. The parts that one `print` writes come within a
 millisecond, or within a few tens of milliseconds on a busy machine."""
 

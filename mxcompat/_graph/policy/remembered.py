@@ -12,7 +12,7 @@ TRIMMED_SECONDS = 0.3
 """A compile, or a run op by op, that takes at least this long returns free memory to the system: 400 MB after a forward
 pass of BERT, in several threads' heaps. To return this memory and allocate it again takes 0.05 s."""
 
-TRIMMED_BYTES = 1 << 25
+COLLECTED_BYTES = 1 << 25
 """The number of freed bytes after which a garbage collection runs and the allocator gives memory back. A collection
 takes a second in a process with ten million objects."""
 
