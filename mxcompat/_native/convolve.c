@@ -25,8 +25,6 @@ enum {
 
 static const int64_t MOST_PADDING = (int64_t)1 << 40;
 
-static size_t smaller(size_t x, size_t y) { return x < y ? x : y; }
-
 static size_t parts_of(size_t count, size_t size) { return (count + size - 1) / size; }
 
 static const float zeros[CHANNELS];
@@ -155,16 +153,14 @@ static void pack(void *context, size_t first, size_t last, size_t participant) {
    the taps that read at least one input follow the structure. */
 typedef struct {
     Piece pieces[TAPS * (PIXELS / LEAST_TILE_ROWS)];
-    size_t counts[PIXELS / LEAST_TILE_ROWS], places[PIXELS];
+    size_t counts[PIXELS / LEAST_TILE_ROWS];
+    Pixel pixels[PIXELS];
     float rows[MOST_TILE_ROWS * MOST_TILE_COLUMNS];
 } Tiles;
 
 /* Find the taps that read at least one input for some pixels, and return how many there are. */
-static size_t find_taps(const Task *task, size_t *found, size_t pixel, size_t count) {
-    Pixel pixels[PIXELS];
+static size_t find_taps(const Task *task, const Pixel *pixels, size_t count, size_t *found) {
     size_t taps = 0;
-    for (size_t m = 0; m < count; m++)
-        pixels[m] = pixel_of(task, pixel + m);
     for (size_t t = 0; t < task->taps; t++) {
         size_t m = 0;
         while (m < count && input_of(task, &pixels[m], task->tap[t]) == NULL)
@@ -176,16 +172,12 @@ static size_t find_taps(const Task *task, size_t *found, size_t pixel, size_t co
 }
 
 /* Find the pieces of all tiles for some pixels, for `taps` taps, and channels from `channel` on. */
-static void find_pieces(const Task *task, Tiles *tiles, size_t group, size_t pixel, size_t count, const size_t *first,
-                        size_t taps, size_t channel, size_t length) {
+static void find_pieces(const Task *task, Tiles *tiles, size_t group, size_t count, const size_t *first, size_t taps,
+                        size_t channel, size_t length) {
     size_t rows = task->kernels->tile_rows, start = group * task->of.channels + channel;
     for (size_t block = 0; block * rows < count; block++) {
-        Pixel pixels[MOST_TILE_ROWS];
+        const Pixel *pixels = tiles->pixels + block * rows;
         size_t used = smaller(rows, count - block * rows), found = 0;
-        for (size_t m = 0; m < used; m++) {
-            pixels[m] = pixel_of(task, pixel + block * rows + m);
-            tiles->places[block * rows + m] = pixels[m].place;
-        }
         for (size_t t = 0; t < taps; t++) {
             Piece *piece = tiles->pieces + block * TAPS + found;
             const size_t *tap = task->tap[first[t]];
@@ -209,10 +201,10 @@ static void store_tile(const Task *task, Tiles *tiles, size_t block, size_t used
     float *out[MOST_TILE_ROWS];
     int direct = width == task->columns;
     for (size_t m = 0; m < rows; m++)
-        out[m] = direct && m < used ? y + tiles->places[block * rows + m] * all : tiles->rows + m * task->columns;
+        out[m] = direct && m < used ? y + tiles->pixels[block * rows + m].place * all : tiles->rows + m * task->columns;
     task->kernels->tile(tiles->pieces + block * TAPS, tiles->counts[block], length, 1, b, out, direct && add);
     for (size_t m = 0; !direct && m < used; m++) {
-        float *to = y + tiles->places[block * rows + m] * all;
+        float *to = y + tiles->pixels[block * rows + m].place * all;
         for (size_t n = 0; n < width; n++)
             to[n] = add ? to[n] + out[m][n] : out[m][n];
     }
@@ -227,7 +219,9 @@ static void convolve_parts(void *context, size_t first, size_t last, size_t part
         size_t split = first % task->splits, pixel = first / task->splits % parts * PIXELS;
         size_t group = first / task->splits / parts, count = smaller(PIXELS, all - pixel);
         size_t end = smaller((split + 1) * each, task->blocks);
-        size_t *active = (size_t *)(tiles + 1), all_taps = find_taps(task, active, pixel, count);
+        for (size_t m = 0; m < count; m++)
+            tiles->pixels[m] = pixel_of(task, pixel + m);
+        size_t *active = (size_t *)(tiles + 1), all_taps = find_taps(task, tiles->pixels, count, active);
         int add = 0;
         for (size_t channel = 0, length; channel < c->channels; channel += length) {
             length = smaller(CHANNELS, c->channels - channel);
@@ -236,7 +230,7 @@ static void convolve_parts(void *context, size_t first, size_t last, size_t part
                 size_t first = tap < all_taps ? active[tap] / most : 0;
                 for (taps = 0; tap + taps < all_taps && active[tap + taps] / most == first;)
                     taps++;
-                find_pieces(task, tiles, group, pixel, count, active + tap, taps, channel, length);
+                find_pieces(task, tiles, group, count, active + tap, taps, channel, length);
                 for (size_t n = split * each; n < end; n++) {
                     const float *b = task->packed + ((group * task->blocks + n) * c->channels + channel) * task->taps *
                                                         task->columns;

@@ -7,6 +7,8 @@
 #pragma GCC visibility push(hidden)
 #endif
 
+static inline size_t smaller(size_t x, size_t y) { return x < y ? x : y; }
+
 /* pool.c */
 typedef void (*Part)(void *context, size_t start, size_t stop, size_t participant);
 size_t participants(void);

@@ -22,8 +22,6 @@ enum {
 
 static size_t padded(size_t count) { return (count + 15) / 16 * 16; }
 
-static size_t smaller(size_t x, size_t y) { return x < y ? x : y; }
-
 /* Rows of x that are multiplied by one matrix. */
 typedef struct {
     size_t matrix, first, rows; /* `first` is an index into the lines of the current wave */

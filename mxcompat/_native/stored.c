@@ -17,8 +17,6 @@ size_t bits_of(int kind) {
 
 size_t item_size(int kind) { return bits_of(kind) / 8; }
 
-static size_t smaller(size_t x, size_t y) { return x < y ? x : y; }
-
 void to_floats(int kind, const void *from, float *to, size_t count) {
     const Kernels *k = kernels();
     if (kind == FLOAT32) {

@@ -28,7 +28,7 @@ from ..ir.aval import Aval, Dtype
 from ..ir.op import Op
 from ..ir.program import Program
 from ..ir.rules import LOWERING
-from .foreign import CONVOLVE, TARGET
+from .foreign import TARGETS
 
 __all__ = ["NoDigest", "digest"]
 
@@ -152,7 +152,7 @@ def _process() -> str:
     backend = get_backend()
     versions = [f"{name} {version(name)}" for name in ("jax", "jaxlib", "numpy")]
     lines = [
-        *versions, sys.version, sys.platform, platform.machine(), f"{TARGET} {CONVOLVE} {native is not None}",
+        *versions, sys.version, sys.platform, platform.machine(), f"{' '.join(TARGETS)} {native is not None}",
         f"{backend.platform} {backend.platform_version} {jax.local_devices()[0].device_kind}",
         *[f"{name}={os.environ.get(name)}" for name in _ENVIRONMENT],
         *_processor(), *_sources(),

@@ -24,14 +24,14 @@ from . import background, folder
 from .arguments import baked
 from .blas import calls_lapack
 from .digest import NoDigest, digest
-from .foreign import CONVOLVE, TARGET, register
+from .foreign import TARGETS, register
 
 __all__ = ["Place", "places"]
 
 _MAGIC = b"mxcompat executable 1\n"
 _HEADER = struct.Struct(f"<{len(_MAGIC)}sQ32s")
 
-_FOREIGN = (TARGET.encode(), CONVOLVE.encode())
+_FOREIGN = tuple(target.encode() for target in TARGETS)
 """Bytes that occur in an executable that calls C code of mxcompat."""
 
 

@@ -8,11 +8,12 @@ from functools import cache
 from mxcompat._jax import jax
 from mxcompat._native import native
 
-__all__ = ["CONVOLVE", "TARGET", "register"]
+__all__ = ["CONVOLVE", "TARGET", "TARGETS", "register"]
 
 TARGET = "mxcompat_multiply_stored_1"
 CONVOLVE = "mxcompat_convolve_1"
-"""The registered names, with the versions of the functions' interfaces."""
+TARGETS = {TARGET: "multiply_for_xla", CONVOLVE: "convolve_for_xla"}
+"""The functions of `_native` by their registered names, which have the versions of the functions' interfaces."""
 
 
 @cache
@@ -22,8 +23,8 @@ def register() -> bool:
     if native is None:
         return False
     try:
-        for target, function in ((TARGET, native.multiply_for_xla), (CONVOLVE, native.convolve_for_xla)):
-            jax.ffi.register_ffi_target(target, function, platform="cpu", api_version=1)
+        for target, function in TARGETS.items():
+            jax.ffi.register_ffi_target(target, getattr(native, function), platform="cpu", api_version=1)
     except RuntimeError:  # jaxlib's error for another version of the interface
         return False
     return True

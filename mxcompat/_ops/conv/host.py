@@ -110,8 +110,8 @@ def _parts(x: Any, plan: Plan, taps: int) -> Iterator[slice]:
 
 
 @lru_cache(MOST_PLANS)
-def _described(x: Sizes, w: Sizes, params: tuple) -> Convolution:
-    """Return the description for C of a convolution."""
+def _numbers(x: Sizes, w: Sizes, params: tuple) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the numbers that describe a convolution to C, and those of the gradients of the input and the weights."""
     stride, low, _, dilation, spread, groups, flip = params
     outputs, steps = w[0] // groups, [math.prod(w[k + 1 :]) for k in range(len(w))]
     one, *taps, channel = steps
@@ -119,20 +119,21 @@ def _described(x: Sizes, w: Sizes, params: tuple) -> Convolution:
     taps = [-step for step in taps] if flip else taps
     before = [n if n >= 0 else n * d for n, d in zip(low, spread, strict=True)]  # the input is cut, then dilated
     out = _plan(x, w, params).out
-    return Convolution(
+    forward = Convolution(
         x[0], groups, w[-1], outputs, x[1:-1], out, w[1:-1], stride, before, dilation, spread,
         (outputs * one, one, channel, *taps), start,
     )  # fmt: skip
+    return forward.numbers(False), forward.for_inputs().numbers(False), forward.numbers(True)
 
 
 def _is_for_c(*arrays: Any) -> bool:
     return native is not None and all(a.dtype == np.float32 and a.size for a in arrays)
 
 
-def _in_c(shape: Sizes, x: Any, other: Any, convolution: Convolution, for_weights: bool = False) -> Any:
+def _in_c(shape: Sizes, x: Any, other: Any, numbers: np.ndarray) -> Any:
     out = np.empty(shape, np.float32)
     x, other = np.ascontiguousarray(x), np.ascontiguousarray(other)
-    native.convolve(out, x, other, convolution.numbers(for_weights))
+    native.convolve(out, x, other, numbers)
     return out
 
 
@@ -140,7 +141,7 @@ def _convolved(x: Any, w: Any, params: tuple) -> Any:
     """Return the convolution of arrays with one dtype, which is not half precision."""
     plan = _plan(x.shape, w.shape, params)
     if _is_for_c(x, w):
-        return _in_c((x.shape[0], *plan.out, w.shape[0]), x, w, _described(x.shape, w.shape, params))
+        return _in_c((x.shape[0], *plan.out, w.shape[0]), x, w, _numbers(x.shape, w.shape, params)[0])
     x, w, groups = _padded(x, plan), _flipped(w, params[6]), params[5]
     shape = (x.shape[0], *plan.out, w.shape[0])
     if not (x.size and w.size and math.prod(shape)):
@@ -193,10 +194,10 @@ def _pull_conv(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, w: Any) -> 
     if not g.size or not w.size:
         return np.zeros(x.shape, x.dtype), np.zeros(w.shape, w.dtype)
     if _is_for_c(x, w, g):
-        described = _described(x.shape, w.shape, params)
+        _, for_input, for_weights = _numbers(x.shape, w.shape, params)
         return (
-            _in_c(x.shape, g, w, described.for_inputs()) if wanted[0] else None,
-            _in_c(w.shape, x, g, described, for_weights=True) if wanted[1] else None,
+            _in_c(x.shape, g, w, for_input) if wanted[0] else None,
+            _in_c(w.shape, x, g, for_weights) if wanted[1] else None,
         )
     plan = _plan(x.shape, w.shape, params)
     gx = _pull_input(g, x, _flipped(w, params[6]), plan, params[5]) if wanted[0] else None
