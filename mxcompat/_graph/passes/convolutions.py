@@ -2,7 +2,7 @@
 
 JAX derives the gradients of a convolution as convolutions in other layouts. The pass knows two layouts: channels last,
 and the one of gradients of weights. XLA computes all others, such as the gradients of weights for each image of a
-batch. Its code for CPUs returns wrong numbers if a padding is negative, so the input is cut before.
+batch. Its code for CPUs may return wrong numbers if a padding is negative, so the input is cut before.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def convolve_in_c(module: Any) -> None:
 def cut_before_convolving(module: Any) -> None:
     """Cut the input of each convolution with a negative padding, in place in a StableHLO module.
 
-    JAX makes such convolutions for gradients of inputs, if a padding is longer than the kernel minus 1. XLA's results
-    for float32 on a CPU are then wrong (jaxlib 0.10).
+    JAX makes such convolutions for gradients of inputs, if a padding is longer than the kernel minus 1. If the two
+    sides differ, XLA's results for float32 on a CPU are wrong (jaxlib 0.10).
     """
     with module.context, ir.Location.unknown():
         for op in named(module, "stablehlo.convolution"):
