@@ -13,6 +13,7 @@ import numpy as np
 from mxcompat._graph import policy
 from mxcompat._jax import lax
 
+from .buffers import Memory
 from .calls import CallWalk
 from .carry import Carry
 from .masks import Loop
@@ -89,7 +90,7 @@ class LoopWalk(CallWalk):
                 if self._is_unrolled(statement, trips, size):
                     self._directly(statement, trips.count)
                     return
-                if self._attempt(lambda: self._counted(statement, trips)):
+                if self._attempt(lambda: self._counted(statement, trips, size)):
                     return
             elif self._attempt(lambda: self._few(statement, size)):
                 return
@@ -172,7 +173,15 @@ class LoopWalk(CallWalk):
 
     # In one trace
 
-    def _counted(self, statement: For, trips: Trips) -> None:
+    def _iterations_per_pass(self, cells: Carry, trips: Trips, size: int) -> int:
+        """Return how many iterations XLA shall compute in one pass over the threads: a divisor of their number. It is
+        1 if an iteration writes to memory, because XLA would compute its values again for the next."""
+        if any(isinstance(cell, Memory) for cell in cells.forms):
+            return 1
+        most = max(1, policy.MOST_UNROLLED // size)
+        return max(k for k in range(1, min(most, trips.count) + 1) if trips.count % k == 0)
+
+    def _counted(self, statement: For, trips: Trips, size: int) -> None:
         """Trace a loop whose number of iterations is known."""
         whole, frame = self.mask, self.frame
         leaves = has(statement.body, Return) or breaks(statement.body)
@@ -212,11 +221,13 @@ class LoopWalk(CallWalk):
                 going = self.space.xp.any(carry[0][0])
                 return lax.cond(going, lambda c: step(k, c), lambda c: c, carry)
 
-            return lax.fori_loop(np.int32(0), np.int32(trips.count), one, carry)
+            unroll = 1 if stays else self._iterations_per_pass(cells, trips, size)
+            return lax.fori_loop(np.int32(0), np.int32(trips.count), one, carry, unroll=unroll)
 
         old = variable.value
+        cells = Carry(self, statement, body, [active] if leaves else [])
         try:
-            Carry(self, statement, body, [active] if leaves else []).run(go)
+            cells.run(go)
         finally:
             variable.value = old
         self._after(statement, whole)

@@ -24,7 +24,12 @@ def call(source, inputs, shapes, grid, group=(32, 1, 1), dtypes=None, header="",
 
 
 def primitives(source, shape, grid, group=(32, 1, 1), template=()):
-    """The names of the primitives that JAX is given, on all levels, of a kernel of one input and output."""
+    """The names of the primitives in JAX's program for a kernel of one input and output, on all levels."""
+    return [name for name, _ in equations(source, shape, grid, group, template)]
+
+
+def equations(source, shape, grid, group=(32, 1, 1), template=()):
+    """The names and parameters of the primitives in JAX's program for a kernel of one input and output."""
     from mxcompat._metal import Input, Output, Signature, TemplateValue
 
     strides = tuple(int(np.prod(shape[k + 1 :])) for k in range(len(shape)))
@@ -39,7 +44,7 @@ def primitives(source, shape, grid, group=(32, 1, 1), template=()):
         from jax.extend.core import jaxprs_in_params
 
         for equation in jaxpr.eqns:
-            found.append(equation.primitive.name)
+            found.append((equation.primitive.name, equation.params))
             for inner in jaxprs_in_params(equation.params):
                 walk(inner)
 
@@ -67,6 +72,20 @@ def test_long_loops_stay_rolled():
     assert sizes[0] == sizes[1]
     assert "scan" in primitives(I + body, (64,), (64, 1, 1), template=[("N", 100)])
     assert "while" in primitives(I + "float v = x[i]; while (v > 1) v /= 2; out[i] = v;", (64,), (64, 1, 1))
+
+
+def unrolled(source, shape, grid):
+    """The values of `unroll` of all loops with a known number of iterations, in JAX's program for a kernel."""
+    return [params["unroll"] for name, params in equations(source, shape, grid) if name == "scan"]
+
+
+def test_iterations_are_computed_in_one_pass_if_they_write_nothing():
+    total = "float s = 0; for (uint k = 0; k < %d; k++) s += x[i * %d + k] * x[i]; out[i] = s;"
+    assert unrolled(I + total % (8, 8), (64,), (8, 1, 1)) == [8]
+    [unroll] = unrolled(I + total % (4096, 4096), (32768,), (8, 1, 1))
+    assert 1 < unroll <= policy.MOST_UNROLLED
+    assert 4096 % unroll == 0
+    assert unrolled(I + "for (uint k = 0; k < 8; k++) out[i * 8 + k] = x[i * 8 + k];", (64,), (8, 1, 1)) == [1]
 
 
 def test_a_grid_of_many_threads_is_computed_in_pieces(monkeypatch):
