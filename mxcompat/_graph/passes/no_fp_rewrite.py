@@ -17,7 +17,7 @@ from mxcompat._compat.dialects import ir, stablehlo
 from .barriers import require_barriers
 from .modules import MOVES, across, bodies, float_type, hidden, named, op_name
 
-__all__ = ["keep_identities_apart"]
+__all__ = ["prevent_fp_rewrites"]
 
 _DIVIDE, _EXP, _LOG, _MULTIPLY, _POWER, _SQRT = (
     f"stablehlo.{name}" for name in ("divide", "exponential", "log", "multiply", "power", "sqrt")
@@ -28,7 +28,7 @@ _REACHED = MOVES | {f"stablehlo.{name}" for name in ("add", "convert", "divide",
 """Operations whose result is NaN wherever an operand is."""
 
 
-def keep_identities_apart(module: Any) -> None:
+def prevent_fp_rewrites(module: Any) -> None:
     """Hide operands and keep NaNs, in place in a StableHLO module."""
     found = [op for op in named(module, _EXP, *_SIMPLIFIED) if float_type(op.results[0]) is not None]
     if not found:
