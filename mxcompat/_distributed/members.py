@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from mxcompat._compat.jax_internals import recoverability
 from mxcompat._graph import policy
-from mxcompat._graph.run import platform, steps
+from mxcompat._graph.run import effects, platform
 from mxcompat._jax import jax
 
 from . import runtime
@@ -83,8 +83,8 @@ class World:
         platform.backend()  # blocks until the other ranks arrive
         self._flying: deque[tuple[Call, Any]] = deque(maxlen=policy.MOST_FLYING)
         atexit.register(self._leave)
-        steps.explanations.append(self._explain)
-        steps.count()
+        effects.explanations.append(self._explain)
+        effects.number_effects()
 
     def agree(self, ranks: Sequence[int], call: Call, value: Any = None) -> list[Any]:
         """Wait until all of these ranks are about to do the same, and return the value of each, in their order.

@@ -10,7 +10,7 @@ from typing import Any
 from mxcompat._graph.ir.aval import complex64, float32, int32, uint32
 from mxcompat._ops.products.einsum import own_sums
 from mxcompat._ops.products.einsum_notation import parse
-from mxcompat._ops.products.einsum_path import Step, contraction_order
+from mxcompat._ops.products.einsum_path import Contraction, contraction_order
 
 from .chain import Chain, Constant, Source
 
@@ -25,12 +25,12 @@ def _einsum(c: Chain, subscripts: str) -> Any:
     at_hand: list[Operand] = []
     for k, labels in enumerate(equation.terms):
         at_hand.append((c.broadcast(k, tuple([equation.sizes[label] for label in labels])), labels))
-    for step in contraction_order(equation):
-        taken = [at_hand[p] for p in step.places]
-        at_hand = [x for k, x in enumerate(at_hand) if k not in step.places]
-        if len(taken) > 2:
+    for contraction in contraction_order(equation):
+        operands = [at_hand[p] for p in contraction.places]
+        at_hand = [x for k, x in enumerate(at_hand) if k not in contraction.places]
+        if len(operands) > 2:
             return None
-        at_hand.append(_contracted(c, taken, step))
+        at_hand.append(_contracted(c, operands, contraction))
         if len(at_hand) > 1:
             x, labels = at_hand.pop()
             at_hand.append((c.transpose(x, range(len(labels))), labels))
@@ -38,17 +38,17 @@ def _einsum(c: Chain, subscripts: str) -> Any:
     return c.transpose(x, [labels.index(label) for label in equation.output])
 
 
-def _contracted(c: Chain, taken: Sequence[Operand], step: Step) -> Operand:
-    """Do one step of einsum: first the sums within each operand, then the product."""
+def _contracted(c: Chain, operands: Sequence[Operand], contraction: Contraction) -> Operand:
+    """Do one contraction of einsum: first the sums within each operand, then the product."""
     ready = []
-    for k, operand in enumerate(taken):
+    for k, operand in enumerate(operands):
         x, labels = _diagonals(c, operand)
-        gone = [labels.index(label) for label in own_sums(k, taken, step)]
-        x = c.sum(x, gone) if gone else x
-        ready.append((x, "".join(label for n, label in enumerate(labels) if n not in gone)))
+        summed = [labels.index(label) for label in own_sums(k, operands, contraction)]
+        x = c.sum(x, summed) if summed else x
+        ready.append((x, "".join(label for n, label in enumerate(labels) if n not in summed)))
     if len(ready) == 1:
         return ready[0]
-    return _pair(c, ready[0], ready[1], step.kept)
+    return _pair(c, ready[0], ready[1], contraction.kept)
 
 
 def _diagonals(c: Chain, operand: Operand) -> Operand:

@@ -208,7 +208,7 @@ class Graph:
         made = DIVMOD[0].infer(((), *avals))
         chain = Chain(avals, [None, None], [made, made], self._any_shape)
         parts = chain.several("DivMod", chain.together([0, 1], made.dtype), [made, made])
-        return self._lay_down(Made(chain.steps, [*parts]), given, [made, made])
+        return self._lay_down(Made(chain.primitives, [*parts]), given, [made, made])
 
     def _lay_down(self, made: Made, given: Sequence[Any], wanted: Sequence[Aval]) -> tuple:
         """Add the primitives of an op, and return its results."""
@@ -224,9 +224,9 @@ class Graph:
                 return between[~x.of][x.number]
             return given[x] if x >= 0 else between[~x][0]
 
-        for step in made.steps:
-            inputs = tuple([value(x) for x in step.inputs])
-            between.append(self._primitive(step.name, inputs, step.results, step.arguments))
+        for primitive in made.primitives:
+            inputs = tuple([value(x) for x in primitive.inputs])
+            between.append(self._primitive(primitive.name, inputs, primitive.results, primitive.arguments))
         results = []
         for x, a in zip(made.results, wanted, strict=True):
             if isinstance(x, Group):

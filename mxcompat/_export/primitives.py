@@ -14,7 +14,7 @@ from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.op import Op
 from mxcompat._ops.define import TABLE
 
-from .chain import Chain, Group, Member, Source, Step
+from .chain import Chain, Entry, Group, Member, Source
 from .composed_elementwise import ELEMENTWISE
 from .composed_fast import FAST
 from .composed_indexing import INDEXING
@@ -44,7 +44,7 @@ they are not known."""
 class Made(NamedTuple):
     """The primitives of an op, and the sources of its results."""
 
-    steps: list[Step]
+    primitives: list[Entry]
     results: Sequence[Source | Group | Member]
 
 
@@ -65,10 +65,10 @@ def made_of(
     chain = Chain(given, numbers, wanted, any_shape)
     found = _RULES[op](chain, **params) if op in _RULES else None
     if found is None:
-        chain.steps.clear()
+        chain.primitives.clear()
         arguments = [list(p) if isinstance(p, tuple) else p for p in params.values()]
         found = chain.several(_primitive_name(op.name), range(len(given)), wanted, *arguments)
-    return Made(chain.steps, found if isinstance(found, list) else [found])
+    return Made(chain.primitives, found if isinstance(found, list) else [found])
 
 
 def _primitive_name(name: str) -> str:

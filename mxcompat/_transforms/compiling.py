@@ -21,19 +21,20 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.fields import avals_of
 from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, scalar
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.outputs import hands_out
+from mxcompat._graph.ir.outputs import register_outputs
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.traces import given, innermost_trace, modes_of
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._ops.arguments import flag
 from mxcompat._ops.creation.filled import FULL
 
+from . import trees
 from .calls import CALL
 from .dependence import read_by
 from .functions import check_callable, transformed
 from .reshaping import reshaped
-from .stepwise import run_in_parts
-from .trees import Snapshot, Substitution, TreeSlots, deep, flatten, nodes_in, rebuilt, restore, structure, untraced
+from .split_at_effects import run_in_parts
+from .trees import Snapshot, Substitution, TreeSlots, call_on_copies, flatten, nodes_in, rebuilt, restore, structure
 
 __all__ = [
     "CONSTANT", "checked_as_compiled", "compile", "compile_disabled", "compile_frozen", "disable_compile",
@@ -107,10 +108,10 @@ def compile(
         if inputs is not None and _enabled:
             nodes += nodes_in(inputs)
         if not _enabled or _belong_to_a_transform(nodes):
-            return untraced(fun, args, kwargs)
+            return call_on_copies(fun, args, kwargs)
         key = (*kinds, *avals_of(nodes))
         if innermost_trace() and entries.get(key, _NOT_YET) is None:
-            return untraced(fun, args, kwargs)
+            return call_on_copies(fun, args, kwargs)
         slots = None if outputs is None else TreeSlots.of(outputs)
         entry = _writing(slots, entries.get(key))
         if entry is None:
@@ -122,7 +123,7 @@ def compile(
                 entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes, shapeless)
                 if entry is None:
                     _remember(entries, key, None)
-                    return untraced(fun, args, kwargs)
+                    return call_on_copies(fun, args, kwargs)
                 if shapeless:
                     _remember(entries, any_shape, entry)
                 if outputs is not None:
@@ -147,7 +148,7 @@ def _hand_out(outputs: Sequence[Node]) -> None:
         if output.op is ITEM:
             of.setdefault(output.inputs[0], []).append(output)
     for node, own in of.items():
-        hands_out(node, own)
+        register_outputs(node, own)
 
 
 _NOT_YET: Any = object()
@@ -329,7 +330,7 @@ def _read_tree(tree: Any, key: list[Any], leaves: list[array]) -> None:
         _read(tree, key, leaves)
     except RecursionError:
         del key[before[0] :], leaves[before[1] :]
-        with deep():
+        with trees.raised_recursion_limit():
             _read(tree, key, leaves)
 
 

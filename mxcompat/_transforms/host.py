@@ -21,13 +21,13 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import (
     CALLS,
     COST,
-    COVERED,
     HOST,
     PULLBACK,
     PUSHFORWARD,
     READS_INPUTS,
     READS_NOTHING,
     RESIDUALS,
+    SUPPORTS,
     Rules,
 )
 from mxcompat._graph.run.differentiate import (
@@ -114,7 +114,7 @@ def _derivative(of: Callable[..., Derivative | None]) -> Callable[[tuple], _Inne
 
 
 def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any], ...]:
-    """Make the rules of ops that run a Program: HOST, PULLBACK, PUSHFORWARD, COVERED, and the symbolic RULES and
+    """Make the rules of ops that run a Program: HOST, PULLBACK, PUSHFORWARD, SUPPORTS, and the symbolic RULES and
     FORWARD."""
 
     def own(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
@@ -153,7 +153,7 @@ def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any
         primals = _those([t is not None for t in tangents[: inner.smooth]])
         return push_forward(inner.program, primals, given(inner, inputs), [tangents[k] for k in primals])[1]
 
-    def covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+    def supports(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
         inner = inner_of(params)
         if inner is None:
             return False
@@ -176,7 +176,7 @@ def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any
         moved = [t if k < inner.smooth else None for k, t in enumerate(tangents)]
         return inlined_forward(inner.program, inner.values, moved, own(inner, inputs))
 
-    return host, pull, push, covered, symbolic, symbolic_push
+    return host, pull, push, supports, symbolic, symbolic_push
 
 
 def _those(flags: Sequence[bool]) -> tuple[int, ...]:
@@ -192,7 +192,7 @@ def _placed(places: Sequence[int], found: Sequence[Any], count: int) -> tuple:
 
 CALLS.update(op for op in _INNER if op is not VMAP)
 for _op, _inner in _INNER.items():
-    HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
+    HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], SUPPORTS[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
     RESIDUALS[_op] = READS_INPUTS  # a derivative runs the Program again
 
 _differentiable = {}
@@ -236,14 +236,14 @@ def _ruled(op: Op, kind: Rules, rule: Callable[..., Any]) -> None:
     kind[op] = rule
     if kind is PULLBACK:
         RESIDUALS.pop(op)
-    plain = COVERED[op]
+    plain = SUPPORTS[op]
 
-    def covered(asked: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+    def supports(asked: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
         if asked is kind:
             return can_interpret(params[0]) and can_interpret(params[1])
         return plain(asked, params, wanted)
 
-    COVERED[op] = covered
+    SUPPORTS[op] = supports
 
 
 _ruled(CUSTOM_VJP, PULLBACK, _by_rule(interpret, np.zeros_like))
@@ -299,7 +299,7 @@ def _are_smooth(program: Program, primals: int, outputs: int) -> bool:
 @HOST.of(VJP)
 def _vjp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
     program, primals, _ = params
-    if not _vjp_covered(HOST, params, ()):
+    if not _vjp_supports(HOST, params, ()):
         return None
     count = len(program.in_avals)
     try:
@@ -309,8 +309,8 @@ def _vjp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
     return (*outs, *[np.conj(x) if x.dtype.kind == "c" else x for x in found])
 
 
-@COVERED.of(VJP, PULL)
-def _vjp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+@SUPPORTS.of(VJP, PULL)
+def _vjp_supports(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
     if kind is not HOST:
         return _differentiable[VJP](kind, params, wanted)
     program, primals, outputs = params
@@ -326,7 +326,7 @@ def _pull(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
 @HOST.of(JVP)
 def _jvp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
     program, primals, outputs = params
-    if not _jvp_covered(HOST, params, ()):
+    if not _jvp_supports(HOST, params, ()):
         return None
     count = len(program.in_avals)
     given = [spread(t, a) for t, a in zip(inputs[count:], program.in_avals, strict=False)]
@@ -342,8 +342,8 @@ def _filled(tangents: Sequence[Any], avals: Sequence[Aval]) -> list[Any]:
     return [np.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(tangents, avals, strict=False)]
 
 
-@COVERED.of(JVP)
-def _jvp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+@SUPPORTS.of(JVP)
+def _jvp_supports(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
     if kind is not HOST:
         return _differentiable[JVP](kind, params, wanted)
     program, primals, outputs = params
@@ -357,7 +357,7 @@ def _mixed_push(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | N
     tangents = inputs[count:]
     dtypes = tangent_dtypes(program, [from_numpy(t.dtype) for t in tangents])
     real = all(isinstance(d, Dtype) and d._kind == "f" for d in dtypes.values())
-    if not real or not _mixed_push_covered(HOST, params, ()):
+    if not real or not _mixed_push_supports(HOST, params, ()):
         return None
     env = environment(program, inputs[:count])
     wide = reduce(promote, [a.dtype for a in (*program.in_avals[:primals], *out) if a.dtype._kind == "f"])
@@ -378,11 +378,11 @@ def _widened(x: Any, dtype: np.dtype) -> Any:
     return x.astype(dtype) if from_numpy(x.dtype)._kind == "f" else x  # type: ignore[union-attr]
 
 
-@COVERED.of(MIXED_PUSH)
-def _mixed_push_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+@SUPPORTS.of(MIXED_PUSH)
+def _mixed_push_supports(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
     """Return True if NumPy computes a mixed-dtype pushforward. XLA computes nested Programs, which cast to their own
     dtypes, and derivatives of complex numbers and integers."""
-    return kind is HOST and not params[0].is_nested and _jvp_covered(HOST, params, ())
+    return kind is HOST and not params[0].is_nested and _jvp_supports(HOST, params, ())
 
 
 def _priced(times: float) -> Callable[..., float]:

@@ -81,15 +81,15 @@ def _of_arguments(program: Program, slot: int, results: dict[int, Dtype], active
     op, params, slots = program.instructions[slot]
     avals = program.avals[slot] if isinstance(program.avals[slot], tuple) else (program.avals[slot],)
     own = [program.aval(s).dtype for s in slots]
-    departing = [d for k, d in results.items() if avals[k].dtype._kind in "fc" and d is not avals[k].dtype]
-    if not departing or op in (PURE_CALL, CHECKPOINT):  # MLX differentiates these separately
+    differing = [d for k, d in results.items() if avals[k].dtype._kind in "fc" and d is not avals[k].dtype]
+    if not differing or op in (PURE_CALL, CHECKPOINT):  # MLX differentiates these separately
         return own
     if op in (CALL, VMAP):
         inner: Program = params[0]
         given = {inner.out_slots[k]: d for k, d in results.items()}
         found = _carried_back(inner, {~k for k, s in enumerate(slots) if s in active}, given)
         return [found.get(~k, d) for k, d in enumerate(own)]
-    cotangent = reduce(promote, departing)
+    cotangent = reduce(promote, differing)
     return [_of_argument(op, params, cotangent, d) if d._kind in "fc" else d for d in own]
 
 

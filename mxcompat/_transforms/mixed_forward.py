@@ -20,15 +20,15 @@ from mxcompat._graph.run.failures import beside
 from mxcompat._jax import jax, jnp
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
-from .integers import standing_in, step
+from .integers import interpret_proxies, with_float_proxies
 from .lowering import JVP, VMAP, tangent_of
-from .mixed import stand_in_for
+from .mixed import float_proxy_of
 from .tangents import of_operands, tangent_avals, tangent_dtypes
 
-__all__ = ["MIXED_PUSH", "departing", "pushed"]
+__all__ = ["MIXED_PUSH", "dtypes_differ", "pushed"]
 
 
-def departing(tangents: Iterable[Aval], values: Iterable[Aval]) -> bool:
+def dtypes_differ(tangents: Iterable[Aval], values: Iterable[Aval]) -> bool:
     """Return True if a tangent's dtype differs from its value's."""
     return any(t.dtype is not x.dtype for t, x in zip(tangents, values, strict=True))
 
@@ -39,7 +39,7 @@ def pushed(program: Program, inputs: Sequence[Node], tangents: Sequence[Node], o
     Args:
         tangents: the tangents of the first inputs, in any dtypes.
     """
-    op = MIXED_PUSH if departing([t.aval for t in tangents], program.in_avals[: len(tangents)]) else JVP
+    op = MIXED_PUSH if dtypes_differ([t.aval for t in tangents], program.in_avals[: len(tangents)]) else JVP
     return apply(op, (*inputs, *tangents), (program, len(tangents), outputs))
 
 
@@ -99,14 +99,14 @@ def _through(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: l
 def _by_jax(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: list[Any], out: Any) -> list[Any]:
     """Return the tangents of an op's results as JAX computes them, in the dtype of the float proxies."""
     places = [k for k, t in enumerate(tangents) if t is not None]
-    points = [stand_in_for(xs[k], avals[k].dtype, from_numpy(tangents[k].dtype)) for k in places]  # type: ignore[arg-type]
+    points = [float_proxy_of(xs[k], avals[k].dtype, from_numpy(tangents[k].dtype)) for k in places]  # type: ignore[arg-type]
 
     def function(points: list[Any]) -> Any:
         moved = dict(zip(places, points, strict=True))
-        return step(op, params, [moved.get(k, x) for k, x in enumerate(xs)], avals, out, truncating=False)
+        return interpret_proxies(op, params, [moved.get(k, x) for k, x in enumerate(xs)], avals, out, truncating=False)
 
     given = [tangents[k].astype(p.dtype) for k, p in zip(places, points, strict=True)]
-    with standing_in():
+    with with_float_proxies():
         found = jax.jvp(function, (points,), (given,))[1]
     return [*found] if isinstance(out, tuple) else [found]
 

@@ -27,7 +27,7 @@ from .mixed import MIXED_PULL
 from .mixed_forward import MIXED_PUSH
 from .split import PULL
 
-__all__ = ["ADAPTED", "anew", "reshaped"]
+__all__ = ["ADAPTED", "reshaped", "respecialize"]
 
 
 def reshaped(
@@ -109,7 +109,7 @@ def _check_window(plan: tuple, before: tuple[int, ...], now: tuple[int, ...]) ->
             raise ValueError("[Primitive::output_shapes] Slice cannot infer output shapes.")
 
 
-def anew(program: Program, avals: Sequence[Aval]) -> tuple[Program, list[Node]]:
+def respecialize(program: Program, avals: Sequence[Aval]) -> tuple[Program, list[Node]]:
     """Rebuild a Program for inputs of these avals, if they differ from its own. Return it with its captured nodes."""
     return (program, []) if tuple(avals) == program.in_avals else reshaped(program, avals)
 
@@ -118,7 +118,7 @@ def _program_first(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple
     """Adapt the node of an op whose first inputs are those of its Program, unchanged: calls, `vjp` and `jvp`."""
     program, *others = params
     count = len(program.in_avals)
-    inner, more = anew(program, [n.aval for n in given[:count]])
+    inner, more = respecialize(program, [n.aval for n in given[:count]])
     return (inner, *others), (*given[:count], *more, *given[count:])
 
 
@@ -132,7 +132,7 @@ def _mapped(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, 
         n.aval if axis is None else aval((*n.aval.shape[:axis], *n.aval.shape[axis + 1 :]), n.aval.dtype)
         for n, axis in zip(given, in_axes, strict=True)
     ]
-    inner, more = anew(program, avals)
+    inner, more = respecialize(program, avals)
     return (inner, (*in_axes, *[None] * len(more)), out_axes, sizes.pop()), (*given, *more)
 
 
@@ -144,7 +144,7 @@ def _ruled(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, .
     own, extra = given[: len(inner.in_avals)], given[len(inner.in_avals) :]
     args = [n.aval for n in given[:count]]
     tangents = [a for a, on in zip(args, active[0], strict=True) if on] if active else [*inner.out_avals] * 2
-    changed, more = anew(rule, [*args, *tangents, *[n.aval for n in extra]])
+    changed, more = respecialize(rule, [*args, *tangents, *[n.aval for n in extra]])
     return (inner, changed, count, *active), (*own, *extra, *more)
 
 

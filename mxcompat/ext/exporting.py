@@ -17,7 +17,7 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import SCALAR, Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import WITHIN
+from mxcompat._graph.ir.rules import SUBPROGRAMS
 from mxcompat._graph.ir.traces import modes_of
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._jax import jax, jnp
@@ -57,7 +57,7 @@ class Exported:
         self.jax = exported
         self._vjp_order = vjp_order
         self._op = Op("exported", self._lowered)
-        WITHIN[self._op] = self._derivative
+        SUBPROGRAMS[self._op] = self._derivative
 
     def __call__(self, *args: Any) -> Any:
         """Call the function on arrays like those that it was exported for.

@@ -16,7 +16,7 @@ from mxcompat._native import native
 from .. import policy
 from .node import ITEM, SCALAR, TRACED, Node
 from .op import Op
-from .outputs import taken
+from .outputs import try_resolve_item
 from .program import Code, Instruction
 from .structure import Structure, clock, forget_the_oldest, intern, remembers, structure_of
 
@@ -88,13 +88,18 @@ class _PathInPython:
         if None in leaves or tuple(map(_kind_of_leaf, leaves)) != self._kinds:
             return None
         for node in leaves[len(placeholders) :]:
-            if node.trace >= trace if trace else (node.value is None and not (node.op is ITEM and taken(node))):
+            if node.trace >= trace if trace else _is_pending(node):
                 return None
         return env[:count], leaves, [n.aval for n in leaves]
 
 
+def _is_pending(node: Node) -> bool:
+    """Return True if a node has no value yet. An output of an evaluated node gets its value here."""
+    return node.value is None and not (node.op is ITEM and try_resolve_item(node))
+
+
 if native:
-    native.connect_code(SCALAR, TRACED, ITEM, taken)
+    native.connect_code(SCALAR, TRACED, ITEM, try_resolve_item)
 Path: Any = native.Path if native else _PathInPython
 
 
@@ -194,7 +199,7 @@ def _walk_in_python(
             if node in slots:
                 stack.pop()
                 continue
-            if node.op is ITEM and not trace and taken(node):
+            if node.op is ITEM and not trace and try_resolve_item(node):
                 stack.pop()
                 slots[node] = ~len(leaves)
                 leaves.append(node)

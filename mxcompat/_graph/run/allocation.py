@@ -63,9 +63,9 @@ def needs(compiled: jax.stages.Compiled) -> tuple[int, int]:
 
     The first is 0 unless the run also needs temporary buffers. The second is 0 unless the run allocates a large part of
     the process's own memory. Both are 0 if XLA does not report the size."""
-    size, passing = memory_of(compiled) or (0, 0)
+    size, temporary = memory_of(compiled) or (0, 0)
     much = on_cpu() and size >= policy.LARGE_ALLOCATION
-    return (size if passing else 0), (size if much else 0)
+    return (size if temporary else 0), (size if much else 0)
 
 
 def require_possible(jaxpr: Any) -> None:

@@ -18,7 +18,7 @@ from ..ir.node import ITEM
 from ..ir.program import Program
 from ..ir.rules import PULLBACK, PUSHFORWARD, Rules
 from .active import active_slots, indices, residuals, seen
-from .interpret import Fallback, NoRule, can_interpret, counts, covered, environment, no_fallback, run_instructions
+from .interpret import Fallback, NoRule, can_interpret, counts, environment, no_fallback, run_instructions, supports
 from .values import in_order
 
 __all__ = [
@@ -68,7 +68,7 @@ def carry_back(
     def add(slot: int, g: Any) -> None:
         known[slot] = known[slot] + g if slot in known else g
         if counted:
-            buffers.made(known[slot])
+            buffers.track_temporary(known[slot])
 
     for slot, g in zip(program.out_slots, cotangents, strict=False):
         if g is not None and slot in active:
@@ -129,7 +129,7 @@ def carry_forward(
     to the dtypes of tangents that differ from the dtypes of their values."""
     active, counted = active_slots(program, primals), counts(program)
     if counted:
-        buffers.made(env[: len(program.instructions)])
+        buffers.track_temporary(env[: len(program.instructions)])
     known: dict[int, Any] = {~k: t for k, t in zip(indices(primals), tangents, strict=True) if ~k in active}
     for slot, (op, params, slots) in enumerate(program.instructions):
         given = [known.get(s) for s in slots[: op.indices]]
@@ -146,7 +146,7 @@ def carry_forward(
         aval = program.avals[slot]
         known[slot] = _spread_all(found, aval) if isinstance(aval, tuple) else spread(found, aval, dtypes.get(slot))
         if counted:
-            buffers.made(known[slot])
+            buffers.track_temporary(known[slot])
     outs = [env[s] for s in program.out_slots]
     return outs, [known.get(s) for s in program.out_slots]
 
@@ -210,7 +210,7 @@ def _has_rules(kind: Rules, program: Program, primals: int | tuple[int, ...], re
         if slot in reached:
             op, params, slots = program.instructions[slot]
             wanted = tuple([s in active and (op.indices is None or k < op.indices) for k, s in enumerate(slots)])
-            if op is not ITEM and not covered(kind, op, params, wanted):
+            if op is not ITEM and not supports(kind, op, params, wanted):
                 return False
             reached.update([s for s, on in zip(slots, wanted, strict=True) if on])
     return True

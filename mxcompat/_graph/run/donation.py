@@ -16,7 +16,7 @@ from .failures import fails, may_fail
 from .platform import is_cpu
 from .values import sole
 
-__all__ = ["apart", "donated", "free", "large", "written"]
+__all__ = ["donated", "free", "large", "split_fallible", "written"]
 
 
 def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
@@ -61,7 +61,7 @@ def written(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
     return _fitting(subgraph, program, lambda k, node: k in over) if over else ()
 
 
-def apart(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[list[Node]]:
+def split_fallible(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[list[Node]]:
     """Return the roots of two segments for a subgraph that overwrites a large buffer and may fail: the ops that may
     fail, then the rest. Return [] for other subgraphs."""
     if not _large_written(program) or not may_fail(program):

@@ -15,14 +15,14 @@ from .. import policy
 from ..ir.aval import Aval, number
 from ..ir.node import ITEM, SCALAR, TRACED, Node
 from ..ir.op import Op
-from ..ir.outputs import taken
+from ..ir.outputs import try_resolve_item
 from ..ir.program import Code, Program
-from ..ir.rules import COST, COVERED, HOST
+from ..ir.rules import COST, HOST, SUPPORTS
 from . import budget
 from .cache import compile_now
 from .compile import Executable
 from .placement import any_spread
-from .values import jax_value, settled
+from .values import as_node_value, jax_value
 
 __all__ = ["clear", "executable", "remember", "value_of"]
 
@@ -32,7 +32,7 @@ _executables: dict[tuple, Executable] = {}
 def value_of(node: Node) -> Any:
     """Return the value of a node whose inputs have values, or None if it needs a plan."""
     op = node.op
-    if policy.HOST and op in HOST and op not in COVERED and not policy.REPRODUCIBLE:
+    if policy.HOST and op in HOST and op not in SUPPORTS and not policy.REPRODUCIBLE:
         value = _on_host(op, node)
         if value is not None:
             return value
@@ -57,7 +57,7 @@ def _on_host(op: Op, node: Node) -> Any:
     given = []
     for i in node.inputs:
         value = i.value
-        if value is None and i.op is ITEM and taken(i):
+        if value is None and i.op is ITEM and try_resolve_item(i):
             value = i.value
         if type(value) is not np.ndarray:
             if i.op is not SCALAR:
@@ -70,7 +70,7 @@ def _on_host(op: Op, node: Node) -> Any:
         return None
     with np.errstate(all="ignore"):
         value = HOST[op](out, node.params, *given)
-    return None if value is None else settled(value, out)
+    return None if value is None else as_node_value(value, out)
 
 
 def executable(op: Op, params: tuple, avals: Sequence[Aval]) -> Executable:

@@ -20,7 +20,7 @@ from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, aval, number
 from mxcompat._graph.ir.node import SCALAR, Node, apply, items, line_at
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import STEP, STEP_BATCH, STEP_PULLBACK, STEP_PUSHFORWARD
+from mxcompat._graph.ir.rules import EFFECT, EFFECT_BATCH, EFFECT_PULLBACK, EFFECT_PUSHFORWARD
 from mxcompat._graph.run.platform import on_cpu
 from mxcompat._graph.run.values import jax_value, numpy_value
 from mxcompat._jax import jax
@@ -42,7 +42,7 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
 def _step(name: str, shape: Callable[..., Aval], params: tuple[str, ...] = (), *, reads: slice = slice(None)) -> Op:
     """Make the record of a collective, with the ranks of its group among its params."""
     record = Op(name, _refuse, lambda *avals, **named: (shape(*avals, **named),), ("ranks", *params), reads=reads)
-    STEP[record] = lambda node: (_run(node),)
+    EFFECT[record] = lambda node: (_run(node),)
     return record
 
 
@@ -137,12 +137,12 @@ def _again(record: Op, x: array, params: tuple) -> array:
     return wrap(items(apply(record, (x._node,), params))[0])
 
 
-@STEP_PULLBACK.of(SUM, MAX, MIN, SEND)
+@EFFECT_PULLBACK.of(SUM, MAX, MIN, SEND)
 def _own(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> Sequence[Node]:
     return cotangents
 
 
-@STEP_PULLBACK.of(GATHER)
+@EFFECT_PULLBACK.of(GATHER)
 def _own_rows(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
     (x,), (g,) = inputs, map(wrap, cotangents)
     _, rank = params
@@ -152,7 +152,7 @@ def _own_rows(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node])
     return [g[rank * rows : (rank + 1) * rows]._node]
 
 
-@STEP_PULLBACK.of(SCATTER)
+@EFFECT_PULLBACK.of(SCATTER)
 def _own_share(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
     (x,), (g,) = inputs, map(wrap, cotangents)
     _, rank = params
@@ -161,30 +161,30 @@ def _own_share(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]
     return [pad(g, widths)._node]
 
 
-@STEP_PULLBACK.of(RECV)
+@EFFECT_PULLBACK.of(RECV)
 def _nothing(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
     return [zeros(x.aval.shape, x.aval.dtype)._node for x in inputs]
 
 
 for _record in (SUM, MAX, MIN, GATHER, SCATTER):
-    STEP_PUSHFORWARD[_record] = lambda params, inputs, tangents, record=_record: [
+    EFFECT_PUSHFORWARD[_record] = lambda params, inputs, tangents, record=_record: [
         _again(record, wrap(tangents[0]), params)._node
     ]
 
 
-@STEP_PUSHFORWARD.of(SEND)
+@EFFECT_PUSHFORWARD.of(SEND)
 def _kept(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> Sequence[Node]:
     return tangents
 
 
-@STEP_PUSHFORWARD.of(RECV)
+@EFFECT_PUSHFORWARD.of(RECV)
 def _still(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> list[Node]:
     _, shape, dtype = params
     return [zeros(shape, dtype)._node]
 
 
 for _record in (SUM, MAX, MIN, SEND):
-    STEP_BATCH[_record] = lambda params, inputs, batched, size, record=_record: items(apply(record, inputs, params))
+    EFFECT_BATCH[_record] = lambda params, inputs, batched, size, record=_record: items(apply(record, inputs, params))
 
 
 def _behind_the_first(record: Op) -> Callable[..., list[Node]]:
@@ -199,11 +199,11 @@ def _behind_the_first(record: Op) -> Callable[..., list[Node]]:
     return rule
 
 
-STEP_BATCH[GATHER] = _behind_the_first(GATHER)
-STEP_BATCH[SCATTER] = _behind_the_first(SCATTER)
+EFFECT_BATCH[GATHER] = _behind_the_first(GATHER)
+EFFECT_BATCH[SCATTER] = _behind_the_first(SCATTER)
 
 
-@STEP_BATCH.of(RECV)
+@EFFECT_BATCH.of(RECV)
 def _all_at_once(params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> list[Node]:
     ranks, shape, dtype = params
     return items(apply(RECV, tuple(inputs), (ranks, (size, *shape), dtype)))

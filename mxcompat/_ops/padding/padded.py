@@ -183,7 +183,7 @@ def _rewrite() -> None:
         except Exact:
             continue
         assert again(node, inputs, params).aval is node.aval
-        node.become(node.op, params, inputs)  # type: ignore[arg-type]
+        node.rewrite(node.op, params, inputs)  # type: ignore[arg-type]
 
 
 def _any_traced(nodes: list[Node]) -> bool:

@@ -11,7 +11,7 @@ from mxcompat._ops.batching import all_batched
 from mxcompat._ops.define import TABLE
 
 from ..batching import batched
-from ..reshaping import ADAPTED, anew
+from ..reshaping import ADAPTED, respecialize
 from .ops import COND, SCAN, WHILE
 
 __all__: list[str] = []
@@ -64,7 +64,7 @@ def _scan_anew(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Nod
         raise ValueError(f"[scan] Arrays of {' and '.join(map(str, sorted(lengths)))} steps are scanned over together.")
     for k in along:
         avals[k] = aval(avals[k].shape[1:], avals[k].dtype)
-    inner, more = anew(program, avals)
+    inner, more = respecialize(program, avals)
     _check_carry("scan", inner.out_avals[:carry], avals)
     return (inner, carry, sequences, lengths.pop(), reverse), (*given, *more)
 
@@ -73,8 +73,8 @@ def _while_anew(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[No
     program, test, carry = params
     count = len(program.in_avals)
     avals = [n.aval for n in given]
-    inner, more = anew(program, avals[:count])
-    tested, others = anew(test, [*avals[:carry], *avals[count:]])
+    inner, more = respecialize(program, avals[:count])
+    tested, others = respecialize(test, [*avals[:carry], *avals[count:]])
     _check_carry("while_loop", inner.out_avals, avals)
     return (inner, tested, carry), (*given[:count], *more, *given[count:], *others)
 
@@ -82,7 +82,7 @@ def _while_anew(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[No
 def _cond_anew(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
     inputs, branches, reads = list(given), [], []
     for program, places in zip(*params, strict=True):
-        inner, more = anew(program, [given[k + 1].aval for k in places])
+        inner, more = respecialize(program, [given[k + 1].aval for k in places])
         branches.append(inner)
         reads.append((*places, *range(len(inputs) - 1, len(inputs) - 1 + len(more))))
         inputs += more

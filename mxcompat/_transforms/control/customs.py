@@ -1,6 +1,6 @@
 """Calls of custom functions inside loop and branch bodies, which may run many times or never.
 
-Elsewhere a derivative is cut at these calls (`custom/sweep`). Here it cannot be, because the number of calls is
+Elsewhere a derivative is cut at these calls (`custom/eager_vjp`). Here it cannot be, because the number of calls is
 unknown. So the rule for the innermost enclosing transform runs at once, on placeholders without values. The call
 becomes a node that holds the rule's Program. Derivatives of higher order differentiate the rule.
 """
@@ -19,7 +19,7 @@ from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.traces import transforms_of
 
-from ..calls import holds_custom, plain
+from ..calls import holds_custom, without_custom_rules
 from ..custom.derive import CUSTOM
 from ..custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from ..custom.rules import UserCall, batching_rule, forward_rule, reverse_rule
@@ -54,7 +54,7 @@ def _settle(modes: Modes, capture: Capture, subgraph: Subgraph, body: Body) -> b
             _rewrite(node, modes)
             found = True
         elif node.params and isinstance(node.params[0], Program) and holds_custom(node.params[0]):
-            node.become(TUPLE, (), tuple(node.params[0].rebuild(node.inputs)))
+            node.rewrite(TUPLE, (), tuple(node.params[0].rebuild(node.inputs)))
             found = True
     return found
 
@@ -63,20 +63,20 @@ def _rewrite(node: Node, modes: Modes) -> None:
     program, call = node.params
     rule = _rule(call, program, modes) if modes else None
     if rule is None:
-        node.become(*plain(CUSTOM, node.params, node.inputs))  # type: ignore[arg-type]
+        node.rewrite(*without_custom_rules(CUSTOM, node.params, node.inputs))  # type: ignore[arg-type]
         return
     mode = modes[0][0]
     if mode == "vmap":
         body, out_axes = rule
         first = (0,) * call.count
-        node.become(CUSTOM_VMAP, (program, body.program, call.count, first, out_axes), (*node.inputs, *body.captured))
+        node.rewrite(CUSTOM_VMAP, (program, body.program, call.count, first, out_axes), (*node.inputs, *body.captured))
         return
-    _, (program, count), inputs = plain(CUSTOM, node.params, node.inputs)
+    _, (program, count), inputs = without_custom_rules(CUSTOM, node.params, node.inputs)
     settled, captured = _settled(rule, modes[1:])
     if mode == "vjp":
-        node.become(CUSTOM_VJP, (program, settled, count), (*inputs, *captured))
+        node.rewrite(CUSTOM_VJP, (program, settled, count), (*inputs, *captured))
     else:
-        node.become(CUSTOM_JVP, (program, settled, count, (True,) * count), (*inputs, *captured))
+        node.rewrite(CUSTOM_JVP, (program, settled, count, (True,) * count), (*inputs, *captured))
 
 
 def _rule(call: UserCall, program: Program, modes: Modes) -> Any:

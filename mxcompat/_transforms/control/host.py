@@ -12,7 +12,7 @@ import numpy as np
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import COST, COVERED, HOST, PULLBACK, PUSHFORWARD, Rules
+from mxcompat._graph.ir.rules import COST, HOST, PULLBACK, PUSHFORWARD, SUPPORTS, Rules
 from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward, pull_back, push_forward
 from mxcompat._graph.run.host import estimated_seconds
 from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
@@ -116,8 +116,8 @@ def _scan_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -
     return [*moving, *stacked]
 
 
-@COVERED.of(SCAN)
-def _scan_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+@SUPPORTS.of(SCAN)
+def _scan_supports(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
     program, carry, *_ = params
     return can_interpret(program) and (kind is HOST or _can(kind, program, _smooth(program, carry, wanted)))
 
@@ -172,8 +172,8 @@ def _while_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) 
     return moving
 
 
-@COVERED.of(WHILE)
-def _while_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+@SUPPORTS.of(WHILE)
+def _while_supports(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
     program, test, carry = params
     if kind is PULLBACK or not (can_interpret(program) and can_interpret(test)):
         return False
@@ -223,8 +223,8 @@ def _cond_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -
     return push_forward(program, primals, [inputs[k] for k in places], [given[j] for j in primals])[1]
 
 
-@COVERED.of(COND)
-def _cond_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+@SUPPORTS.of(COND)
+def _cond_supports(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
     pairs = zip(*params, strict=True)
     if kind is HOST:
         return all(can_interpret(p) for p, _ in pairs)

@@ -12,7 +12,7 @@ from typing import Any
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import FAILURE, WITHIN, Failure
+from mxcompat._graph.ir.rules import FAILURE, SUBPROGRAMS, Failure
 from mxcompat._graph.run import failures
 from mxcompat._jax import jnp, lax
 
@@ -155,14 +155,14 @@ FAILURE[COND] = Failure(
 )
 
 
-@WITHIN.of(SCAN)
-def _within_scan(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
+@SUBPROGRAMS.of(SCAN)
+def _scan_subprograms(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     program, carry, *_ = params
     return [(program, _with_carry(program, carry, active))]
 
 
-@WITHIN.of(WHILE)
-def _within_while(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
+@SUBPROGRAMS.of(WHILE)
+def _while_subprograms(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     program, _, carry = params
     found = _with_carry(program, carry, {k for k in active if k < len(program.in_avals)})
     if transform == "VJP" and any(program.in_avals[k].dtype._kind in "fc" for k in found):
@@ -174,8 +174,8 @@ def _within_while(params: tuple, active: set[int], transform: str) -> list[tuple
     return [(program, found)]
 
 
-@WITHIN.of(COND)
-def _within_cond(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
+@SUBPROGRAMS.of(COND)
+def _cond_subprograms(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     return [(p, {j for j, k in enumerate(places) if k + 1 in active}) for p, places in zip(*params, strict=True)]
 
 

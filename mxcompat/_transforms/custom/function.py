@@ -17,7 +17,7 @@ from mxcompat._graph.ir.traces import modes_of
 
 from ..calls import PURE_CALL
 from ..functions import check_callable, named_after
-from ..stepwise import called
+from ..split_at_effects import called
 from ..trees import nodes_in, restore, structure
 from .derive import CUSTOM
 from .rules import UserCall

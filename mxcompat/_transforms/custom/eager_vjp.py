@@ -19,15 +19,15 @@ from mxcompat._graph.ir.capture import Body, Capture, Promise
 from mxcompat._graph.ir.node import Node, apply, items, leaf
 from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import STEP
+from mxcompat._graph.ir.rules import EFFECT
 
-from ..calls import plain, run, smooth_inputs
-from ..dependence import active_slots, reached_inputs, reached_slots
+from ..calls import run, smooth_inputs, without_custom_rules
+from ..dependence import dependent_slots, reached_inputs, reached_slots
 from ..lowering import VJP
-from ..mixed import MIXED_PULL, added, departs
-from ..mixed_forward import departing, pushed
+from ..mixed import MIXED_PULL, added, dtype_differs
+from ..mixed_forward import dtypes_differ, pushed
 from ..split import PULL, Segment, cotangent_like, segments, zeros
-from ..stepwise import called, parts
+from ..split_at_effects import called, parts
 from ..tangents import tangent_avals
 
 __all__ = ["Forward", "Reverse", "Rule"]
@@ -72,7 +72,7 @@ class Sweep:
         self, capture: Capture, body: Body, primals: Sequence[Node], given: Sequence[Node], calls: set[int]
     ) -> None:
         self.has_read = False
-        self.departs = False  # whether a cotangent or tangent has another dtype than its value
+        self.mixes_dtypes = False  # whether a cotangent or tangent has another dtype than its value
         self.mode = "call" if capture.is_enclosed else "plain"
         self.rules: dict[int, Rule] = {}
         self._capture = capture
@@ -82,7 +82,7 @@ class Sweep:
         self._values: dict[int, Node] = {~k: n for k, n in enumerate((*primals, *body.captured))}
         self._results: dict[int, list[Node]] = {}  # the results of calls
         self._moving: dict[int, Node] = {}  # cotangents (vjp) or tangents (jvp)
-        self._active = active_slots(program, len(primals))
+        self._active = dependent_slots(program, len(primals))
         self._calls = calls
 
     def reached(self, outputs: int) -> set[int]:
@@ -175,10 +175,10 @@ class Sweep:
         if call not in self._results:
             op, params, slots = self._program.instructions[call]
             inputs = tuple([self._value(s) for s in slots])
-            if op in STEP or self.mode != "plain":
+            if op in EFFECT or self.mode != "plain":
                 self._have(call, items(apply(op, inputs, params)))
             else:
-                self._have(call, items(called(*plain(op, params, inputs))))
+                self._have(call, items(called(*without_custom_rules(op, params, inputs))))
         return self._results[call]
 
     def _have(self, call: int, results: list[Node]) -> None:
@@ -186,7 +186,7 @@ class Sweep:
         self._values.update({slot: results[k] for slot, k in self._items(call)})
 
     def take_values(self, call: int, values: Sequence[Any]) -> None:
-        """Store the results of a step that has run already, because the user's function read them; it must not run
+        """Store the results of an effect that has run already, because the user's function read them; it must not run
         again."""
         self._have(call, [leaf(v, a) for v, a in zip(values, self._program.avals[call], strict=True)])
 
@@ -222,12 +222,12 @@ class Reverse(Sweep):
     def take_rule(self, call: int, rule: Rule) -> None:
         super().take_rule(call, rule)
         pairs = zip(self._program.instructions[call][2], rule.program.out_avals, strict=False)
-        self.departs |= any(self._moves(s) and departs(found, self._program.aval(s)) for s, found in pairs)
+        self.mixes_dtypes |= any(self._moves(s) and dtype_differs(found, self._program.aval(s)) for s, found in pairs)
 
     def cotangents(self, call: int) -> list[Promise]:
         """Return promises of the cotangents of a call's results."""
         avals = self._program.avals[call]
-        if self.departs:  # the cotangents' dtypes are only known once they are made
+        if self.mixes_dtypes:  # the cotangents' dtypes are only known once they are made
             avals = [c.aval for c in self._cotangents(call)]
         return [self._promise(a, lambda k=k: self._cotangents(call)[k]) for k, a in enumerate(avals)]
 
@@ -240,7 +240,7 @@ class Reverse(Sweep):
 
     def _add(self, slot: int, cotangent: Node) -> None:
         value = self._program.aval(slot)
-        if not departs(cotangent.aval, value):
+        if not dtype_differs(cotangent.aval, value):
             cotangent = cotangent_like(cotangent, value)
         known = self._moving.get(slot)
         self._moving[slot] = cotangent if known is None else added(known, cotangent)
@@ -271,7 +271,7 @@ class Reverse(Sweep):
         inputs = self._inputs(k)
         cotangents = [self._moving[outputs[j]] for j in known]
         program, params = whole.giving(known), (active, len(known))
-        if any(departs(c.aval, wanted) for c, wanted in zip(cotangents, program.out_avals, strict=True)):
+        if any(dtype_differs(c.aval, wanted) for c, wanted in zip(cotangents, program.out_avals, strict=True)):
             gradients = items(apply(MIXED_PULL, (*inputs, *cotangents), (program, *params)))
         elif self._values.keys() >= {*outputs}:
             gradients = items(apply(PULL, (*inputs, *cotangents), (program, *params)))
@@ -300,7 +300,7 @@ class Forward(Sweep):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.departs = departing([t.aval for t in self._given], [x.aval for x in self._primals])
+        self.mixes_dtypes = dtypes_differ([t.aval for t in self._given], [x.aval for x in self._primals])
 
     @cached_property
     def _frontier(self) -> int:
@@ -310,12 +310,12 @@ class Forward(Sweep):
 
     def take_rule(self, call: int, rule: Rule) -> None:
         super().take_rule(call, rule)
-        self.departs |= departing(rule.program.out_avals, self._program.avals[call])
+        self.mixes_dtypes |= dtypes_differ(rule.program.out_avals, self._program.avals[call])
 
     def tangents(self, call: int) -> list[Promise]:
         """Return promises of the tangents of a call's active inputs."""
         avals = [self._program.aval(s) for s in self._tangent_slots(call)]
-        if self.departs:
+        if self.mixes_dtypes:
             avals = [t.aval for t in self._tangents(call)]
         return [self._promise(a, lambda k=k: self._tangents(call)[k]) for k, a in enumerate(avals)]
 
