@@ -23,7 +23,7 @@ from mxcompat._compat import dialects, jax_internals, python, references, regist
 from mxcompat._compat.registry import Unpromised
 from mxcompat._graph.passes import barriers, integers
 from mxcompat._graph.passes.modules import named
-from mxcompat._graph.run import allocation, collectives, lowering, options, traces, values
+from mxcompat._graph.run import allocation, collectives, jax_traces, lowering, options, values
 from mxcompat._graph.run.options import FAST, compile_with
 from tests.test_project import ROOT
 
@@ -490,10 +490,10 @@ class TestJAX:
         cleared = []
         monkeypatch.setattr(jax_internals.trace_cache, "_holds", False)
         monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(1))
-        assert traces.count() == traces.held() == 0
-        traces.make_room()
+        assert jax_traces.count() == jax_traces.held() == 0
+        jax_traces.make_room()
         assert not cleared
-        traces.clear()
+        jax_traces.clear()
         assert cleared == [1]
 
     def test_an_array_without_a_buffer_is_read_by_numpy(self, monkeypatch: Any) -> None:

@@ -68,20 +68,20 @@ class Chain:
     """The primitives of one op.
 
     Args:
-        given: the avals of the op's inputs.
+        in_avals: the avals of the op's inputs.
         numbers: for each input, its value if it is a Python number, else None.
-        wanted: the avals of the op's results.
+        out_avals: the avals of the op's results.
         any_shape: whether the export is for any shapes. MLX then has additional primitives wherever a size matters: all
             operands are broadcast together, and elements are counted.
     """
 
     def __init__(
-        self, given: Sequence[Aval], numbers: Sequence[Any], wanted: Sequence[Aval], any_shape: bool = False
+        self, in_avals: Sequence[Aval], numbers: Sequence[Any], out_avals: Sequence[Aval], any_shape: bool = False
     ) -> None:
-        self.given = given
+        self.in_avals = in_avals
         self.any_shape = any_shape
         self.numbers = numbers
-        self.wanted = wanted
+        self.out_avals = out_avals
         self.primitives: list[Entry] = []
 
     def of(self, x: Source) -> Aval:
@@ -89,7 +89,7 @@ class Chain:
             return aval(x.shape, x.dtype)
         if isinstance(x, Part):
             return self.primitives[~x.of].results[x.number]
-        return self.given[x] if x >= 0 else self.primitives[~x].results[0]
+        return self.in_avals[x] if x >= 0 else self.primitives[~x].results[0]
 
     def shape(self, x: Source) -> tuple[int, ...]:
         return self.of(x).shape

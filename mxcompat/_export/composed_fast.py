@@ -27,8 +27,8 @@ def _rms_norm(c: Chain) -> Any:
         return None
     x = c.cast(0, float32)
     squares = c.mean(c.unary("Square", x), [c.of(0).ndim - 1], True)
-    normal: Source = c.cast(_scaled(c, x, squares, 1), c.wanted[0].dtype)
-    return c.op("Multiply", normal, 2) if len(c.given) > 2 else normal
+    normal: Source = c.cast(_scaled(c, x, squares, 1), c.out_avals[0].dtype)
+    return c.op("Multiply", normal, 2) if len(c.in_avals) > 2 else normal
 
 
 def _layer_norm(c: Chain, weighted: bool, biased: bool) -> Any:
@@ -38,7 +38,7 @@ def _layer_norm(c: Chain, weighted: bool, biased: bool) -> Any:
     axes = [c.of(0).ndim - 1]
     away = c.from_mean(c.cast(0, float32), axes)
     squares = c.mean(c.squares(away), axes, True)
-    out: Source = c.cast(_scaled(c, away, squares, 1), c.wanted[0].dtype)
+    out: Source = c.cast(_scaled(c, away, squares, 1), c.out_avals[0].dtype)
     if weighted:
         out = c.op("Multiply", out, 2)
     return c.op("Add", out, 2 + weighted) if biased else out
@@ -108,7 +108,7 @@ def _angles(c: Chain, scale: Source, half: int, base: float | None, length: int,
 
 def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) -> Any:
     q, k, v = (c.of(n) for n in range(3))
-    dtype, scale = c.wanted[0].dtype, c.numbers[3]
+    dtype, scale = c.out_avals[0].dtype, c.numbers[3]
     if prefix or scale is None or q.ndim != 4:
         return None
     queried, *keyed = (c.cast(n, dtype) for n in range(3))

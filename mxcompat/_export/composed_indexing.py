@@ -250,7 +250,7 @@ def _beside(c: Chain, x: Source, indices: Source, axis: int) -> tuple[int, ...]:
 
 
 def _dynamic_slice(c: Chain, axes: tuple[int, ...], size: tuple[int, ...]) -> Any:
-    shape = c.wanted[0].shape
+    shape = c.out_avals[0].shape
     return c.add("DynamicSlice", [0, 1], shape, list(axes), shape)
 
 

@@ -18,7 +18,7 @@ from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import SCALAR, Node, scalar
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.traces import modes_of
+from mxcompat._graph.ir.trace_stack import modes_of
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._io.reading import PathSource
 from mxcompat._io.safetensors_io import read_tensors, write_tensors

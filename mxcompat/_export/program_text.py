@@ -22,9 +22,9 @@ from mxcompat._ops.quantized.quantize import Scheme, scheme
 from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
 from mxcompat._transforms.compiling import CONSTANT
 from mxcompat._transforms.custom.derive import CUSTOM
-from mxcompat._transforms.custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from mxcompat._transforms.lowering import JVP, VJP, VMAP
+from mxcompat._transforms.custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from mxcompat._transforms.split import PULL
+from mxcompat._transforms.transform_ops import JVP, VJP, VMAP
 
 __all__ = ["DamagedProgram", "ProgramReader", "ProgramWriter", "dtype_named"]
 

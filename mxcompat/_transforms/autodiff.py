@@ -15,7 +15,7 @@ from mxcompat._array.errors import bad_cast, expected, incompatible
 from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
 from mxcompat._graph.ir.node import Node, apply, scalar
-from mxcompat._graph.ir.traces import innermost_trace
+from mxcompat._graph.ir.trace_stack import innermost_trace
 from mxcompat._ops.arguments import is_sequence
 from mxcompat._ops.creation.filled import FULL
 from mxcompat._ops.elementwise.casts import STOP_GRADIENT
@@ -26,8 +26,8 @@ from . import (
 )
 from .custom.derive import pulled_back, pushed_forward
 from .functions import argument_numbers, check_callable, transformed
-from .lowering import VJP, check_indices
 from .mixed_forward import pushed
+from .transform_ops import VJP, check_indices
 from .trees import Substitution, TreeSlots, copied, nodes_in, rebuilt
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]

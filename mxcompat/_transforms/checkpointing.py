@@ -7,7 +7,7 @@ from typing import Any
 
 from mxcompat._array.array import handles, wrap_all
 from mxcompat._graph.ir.capture import Capture
-from mxcompat._graph.ir.traces import transforms_of
+from mxcompat._graph.ir.trace_stack import transforms_of
 
 from .calls import CHECKPOINT
 from .functions import check_callable, transformed

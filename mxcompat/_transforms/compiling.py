@@ -23,7 +23,7 @@ from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, scalar
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.outputs import register_outputs
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.traces import given, innermost_trace, modes_of
+from mxcompat._graph.ir.trace_stack import given, innermost_trace, modes_of
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._ops.arguments import flag
 from mxcompat._ops.creation.filled import FULL

@@ -23,8 +23,8 @@ from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import cast_node
 
 from .integers import float_proxy, with_float_proxies
-from .lowering import cotangent_of, gradient_of
 from .mixed_dtypes import gradient_dtypes
+from .transform_ops import cotangent_of, gradient_of
 
 __all__ = ["MIXED_PULL", "added", "dtype_differs", "float_proxy_of"]
 

@@ -19,7 +19,7 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._ops.define import TABLE
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
-from .lowering import VMAP
+from .transform_ops import VMAP
 
 __all__ = ["gradient_dtypes"]
 

@@ -21,9 +21,9 @@ from mxcompat._jax import jax, jnp
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
 from .integers import interpret_proxies, with_float_proxies
-from .lowering import JVP, VMAP, tangent_of
 from .mixed import float_proxy_of
 from .tangents import of_operands, tangent_avals, tangent_dtypes
+from .transform_ops import JVP, VMAP, tangent_of
 
 __all__ = ["MIXED_PUSH", "dtypes_differ", "pushed"]
 

@@ -27,7 +27,7 @@ from mxcompat._ops.elementwise.casts import cast_node
 
 from .calls import CALL, run
 from .integers import passes_integers
-from .lowering import VJP
+from .transform_ops import VJP
 
 __all__ = ["PULL", "Segment", "cotangent_like", "segments", "zeros"]
 

@@ -21,8 +21,8 @@ from mxcompat._ops.batching import broadcast_unbatched
 from mxcompat._ops.define import TABLE
 
 from .calls import CALL, has_effects, is_effectful, run, smooth_inputs
-from .lowering import VMAP
 from .split import Segment, segments
+from .transform_ops import VMAP
 
 __all__ = ["called", "mapped_over", "parts", "run_in_parts"]
 

@@ -109,15 +109,15 @@ def _derivatives(this: Op, reverse: Op) -> None:
     cotangent."""
 
     @PULLBACK.of(this)
-    def pull(g: Any, y: Any, params: tuple, wanted: Sequence[bool], first: Any, *inputs: Any) -> tuple:
+    def pull(g: Any, y: Any, params: tuple, needs_grad: Sequence[bool], first: Any, *inputs: Any) -> tuple:
         op, given, at = params
         cotangent, tangent = (first, g) if this is PULLED else (g, first)
-        found: list[Any] = [None] * len(wanted)
-        if wanted[0]:
+        found: list[Any] = [None] * len(needs_grad)
+        if needs_grad[0]:
             met = _MEETING[op](given, at) if op in _MEETING and this is PULLED else given
             found[0] = _run(reverse, (op, met, at), g, *inputs)
         for k in _others(op, at, len(inputs)):
-            if wanted[1 + k]:
+            if needs_grad[1 + k]:
                 found[1 + k] = _run(PULLED, (op, given, k), cotangent, *_moved(op, inputs, at, tangent))
         return tuple(found)
 
@@ -153,10 +153,10 @@ def linear(
         _MEETING[op] = meeting
 
     @back.of(op)
-    def pull(g: Any, y: Any, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple | None:
+    def pull(g: Any, y: Any, params: tuple, needs_grad: Sequence[bool], *inputs: Any) -> tuple | None:
         if not holds(params):
             return None
-        return tuple([_run(PULLED, (op, params, k), g, *inputs) if on else None for k, on in enumerate(wanted)])
+        return tuple([_run(PULLED, (op, params, k), g, *inputs) if on else None for k, on in enumerate(needs_grad)])
 
     @forth.of(op)
     def push(tangents: Sequence[Any], y: Any, params: tuple, *inputs: Any) -> Any:

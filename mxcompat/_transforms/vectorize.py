@@ -18,10 +18,10 @@ from mxcompat._jax import jax
 from mxcompat._ops.arguments import axis_of
 
 from .calls import has_effects
-from .custom.lowering import CUSTOM_VMAP
+from .custom.ops import CUSTOM_VMAP
 from .functions import check_callable, transformed
-from .lowering import VMAP
 from .split_at_effects import mapped_over
+from .transform_ops import VMAP
 from .trees import flatten, raised_recursion_limit, rebuilt, visit_by_prefix
 
 __all__ = ["flat_axes", "vmap"]

@@ -18,7 +18,7 @@ from mxcompat._graph.ir.node import SCALAR, Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import SUBPROGRAMS
-from mxcompat._graph.ir.traces import modes_of
+from mxcompat._graph.ir.trace_stack import modes_of
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._jax import jax, jnp
 from mxcompat._ops.random.state import state as random_state

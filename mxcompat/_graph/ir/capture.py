@@ -17,7 +17,7 @@ from .op import Op
 from .outputs import register_outputs
 from .program import Program
 from .rules import HOST, SPECIALIZE
-from .traces import under_way
+from .trace_stack import under_way
 
 __all__ = ["ALIAS", "PLACEHOLDER", "PROMISE", "Body", "Capture", "Derive", "Promise", "keep_promise"]
 

@@ -116,10 +116,10 @@ class _Seen:
 
     def follow(self, roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Subgraph | None:
         """Return the subgraph behind `roots` if it has this code, else None."""
-        found = self._path.follow(roots, placeholders, trace)
-        if found is None:
+        path = self._path.follow(roots, placeholders, trace)
+        if path is None:
             return None
-        order, leaves, in_avals = found
+        order, leaves, in_avals = path
         before, structure = self._last
         if in_avals != before:
             structure = structure_of(self._code, tuple(in_avals), order)
@@ -141,24 +141,24 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
     kind = (len(roots), len(placeholders), trace == 0, *(_kind_of_root(roots[-1]) if roots else ()))
     seen = _seen.get(kind, ())
     for one in seen:
-        found = one.follow(roots, trace, placeholders)
-        if found is not None:
+        subgraph = one.follow(roots, trace, placeholders)
+        if subgraph is not None:
             if one is not seen[0]:
                 _seen[kind] = (one, *[other for other in seen if other is not one])
             break
     else:
-        found = _walk(roots, trace, placeholders)
-        code = found.structure.code
+        subgraph = _walk(roots, trace, placeholders)
+        code = subgraph.structure.code
         if not code.seen_before:
             code.seen_before = True  # seen once: it is likely to return
-        elif remembers(found.order):
+        elif remembers(subgraph.order):
             while len(_seen) >= policy.MOST_KINDS_OF_ROOTS:
                 _seen.pop(next(iter(_seen)), None)
-            _seen[kind] = (_Seen(found.structure, found.roots), *seen[: policy.TRIES - 1])
-    found.structure.last_used = clock.now
+            _seen[kind] = (_Seen(subgraph.structure, subgraph.roots), *seen[: policy.TRIES - 1])
+    subgraph.structure.last_used = clock.now
     if clock.now != before and forget_the_oldest():
         clear_seen()  # `_seen` refers to structures; those in use will be found again
-    return found
+    return subgraph
 
 
 def _kind_of_root(root: Node) -> tuple:

@@ -95,11 +95,11 @@ FAILURE: dict[Op, Failure] = {}
 failure. See `run.failures`."""
 
 PULLBACK = Rules()
-"""`rule(g, y, params, wanted, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays. `g` is the cotangent of
-the result `y`. For an op with several outputs both are tuples, and `g` has None for a zero cotangent. `wanted` has True
-for each input whose cotangent is needed. A cotangent may be None if it is zero or not needed. It may have a broadcast
-shape or another float dtype: the caller sums it to the input's shape and casts it. The conventions are JAX's: linear in
-`g`, complex numbers not conjugated."""
+"""`rule(g, y, params, needs_grad, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays. `g` is the
+cotangent of the result `y`. For an op with several outputs both are tuples, and `g` has None for a zero cotangent.
+`needs_grad` has True for each input whose cotangent is needed. A cotangent may be None if it is zero or not needed. It
+may have a broadcast shape or another float dtype: the caller sums it to the input's shape and casts it. The conventions
+are JAX's: linear in `g`, complex numbers not conjugated."""
 
 
 class Residuals(NamedTuple):
@@ -131,8 +131,8 @@ CALLS: set[Op] = set()
 """Ops whose results are exactly those of a Program, their first param, for their first inputs."""
 
 SUPPORTS = Rules()
-"""`rule(kind, params, wanted)`, for ops that run Programs: True if those Programs have all rules of `kind` (HOST,
-PULLBACK or PUSHFORWARD). For derivatives, `wanted` has True for each input with a derivative."""
+"""`rule(kind, params, needs_grad)`, for ops that run Programs: True if those Programs have all rules of `kind` (HOST,
+PULLBACK or PUSHFORWARD). For derivatives, `needs_grad` has True for each input with a derivative."""
 
 DEPENDS = Rules()
 """`rule(params, result, behind_stops)`, for ops with several results: the inputs that this result is computed from, or

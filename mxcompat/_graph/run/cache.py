@@ -102,8 +102,8 @@ def find(program: Program, scalars: tuple, donated: tuple[int, ...]) -> Executab
     record = program.record
     if record is None:
         return None
-    found = record.compiled.get(donated)
-    return found if found is not None and found.fits(scalars) else None
+    executable = record.compiled.get(donated)
+    return executable if executable is not None and executable.fits(scalars) else None
 
 
 def only(program: Program) -> Executable | None:
@@ -122,8 +122,8 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], repr
     """
     record = record_of(program, scalars)
     with record.lock:
-        found = record.only if reproducible else find(program, scalars, donated)
-        if found is None:
+        executable = record.only if reproducible else find(program, scalars, donated)
+        if executable is None:
             lifted = {k: k for k in range(len(scalars))} if reproducible else record.lifted()
             _explain(record, program, scalars, donated, lifted, reproducible)
 
@@ -136,8 +136,8 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], repr
                 budget.enter(new)
                 return new
 
-            found = uninterrupted(compile)
-    return found
+            executable = uninterrupted(compile)
+    return executable
 
 
 _WITHOUT_VALUE = (PLACEHOLDER, PROMISE)
@@ -162,9 +162,9 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
 
     def job() -> None:
         try:
-            found = Executable(program, scalars, record.lifted(), donated, hurry=False)
-            record.compiled[donated] = found
-            budget.enter(found)
+            executable = Executable(program, scalars, record.lifted(), donated, hurry=False)
+            record.compiled[donated] = executable
+            budget.enter(executable)
         except Exception as error:
             if allocation.out_of_memory(error) is None:
                 record.failed.add(donated)
@@ -203,12 +203,12 @@ def _explain(
 ) -> None:  # fmt: skip
     if not observers:
         return
-    found = record.compiled.get(donated) if not reproducible else None
+    executable = record.compiled.get(donated) if not reproducible else None
     reason = "other buffers can be written over" if record.compiled else "a new structure"
     if reproducible:
         reason = "for reproducible runs"
-    elif found is not None or record.varying:
-        was = record.seen if found is None else found.baked
+    elif executable is not None or record.varying:
+        was = record.seen if executable is None else executable.baked
         changed = [f"{was[k]!r} is now {v!r}" for k, v in enumerate(scalars) if was[k] not in (None, v)]
         reason = "a number changed: " + (", ".join(changed) or "equal numbers differ now")
     notify("load" if on_disk(program, scalars, lifted, donated, reproducible) else "compile", program, reason)

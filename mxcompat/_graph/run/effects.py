@@ -17,7 +17,7 @@ from ..ir.fields import unevaluated
 from ..ir.linearize import Subgraph
 from ..ir.node import Node, created, location
 from ..ir.rules import EFFECT
-from ..ir.traces import oldest_trace
+from ..ir.trace_stack import oldest_trace
 
 __all__ = ["explained", "explanations", "lock", "number_effects", "run_effect", "segments", "sequence"]
 
@@ -57,30 +57,30 @@ explanations: list[Callable[[Exception], Exception | None]] = []
 def explained(error: Exception) -> Exception:
     """Return the error to raise for an error that came with a value."""
     for explain in explanations:
-        found = explain(error)
-        if found is not None:
-            found.__cause__ = error
-            return found
+        better = explain(error)
+        if better is not None:
+            better.__cause__ = error
+            return better
     return error
 
 
 def sequence(subgraph: Subgraph) -> list[Node]:
     """Return the effects to run for a subgraph, in order: its own, and all earlier ones."""
-    wanted = dict.fromkeys([n for n in subgraph.order if n.op in EFFECT])
-    found: list[Node] = []
+    needed = dict.fromkeys([n for n in subgraph.order if n.op in EFFECT])
+    pending: list[Node] = []
     last = 0
     for number, reference in list(_pending.items()):
-        if not wanted:
+        if not needed:
             break
         node = reference()
         if node is None or node.value is not None or node.op not in EFFECT:
             _pending.pop(number, None)
             continue
-        found.append(node)
-        if node in wanted:
-            del wanted[node]
-            last = len(found)
-    return [*found[:last], *wanted]  # the unnumbered ones are in the body of a capture in progress
+        pending.append(node)
+        if node in needed:
+            del needed[node]
+            last = len(pending)
+    return [*pending[:last], *needed]  # the unnumbered ones are in the body of a capture in progress
 
 
 def segments(subgraph: Subgraph, effects: Sequence[Node], roots: Sequence[Node]) -> list[list[Node]]:
@@ -90,12 +90,12 @@ def segments(subgraph: Subgraph, effects: Sequence[Node], roots: Sequence[Node])
     latest: dict[Node, int] = {}  # the last effect that a node depends on
     for node in subgraph.order:
         latest[node] = max([latest.get(n, -1) for n in node.inputs] + [place.get(node, -1)])
-    found: list[list[Node]] = []
+    groups: list[list[Node]] = []
     batch: list[Node] = []
 
     def close() -> None:
-        found.append(unevaluated(list(dict.fromkeys([n for node in batch for n in node.inputs]))))
-        found.extend([node] for node in batch)
+        groups.append(unevaluated(list(dict.fromkeys([n for node in batch for n in node.inputs]))))
+        groups.extend([node] for node in batch)
         batch.clear()
 
     for k, node in enumerate(effects):
@@ -103,7 +103,7 @@ def segments(subgraph: Subgraph, effects: Sequence[Node], roots: Sequence[Node])
             close()
         batch.append(node)
     close()
-    return [*found, list(roots)]
+    return [*groups, list(roots)]
 
 
 def run_effect(node: Node) -> tuple:

@@ -19,7 +19,7 @@ from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
 from ..ir.node import store as _store
 from ..ir.outputs import resolve_outputs
-from ..ir.traces import oldest_trace
+from ..ir.trace_stack import oldest_trace
 from . import allocation, cache, donation, heap, host, single
 from .autotune import time_both
 from .compile import Executable

@@ -142,13 +142,13 @@ RESIDUALS[EINSUM] = READS_INPUTS
 
 
 @PULLBACK.of(EINSUM)
-def _pull_einsum(g: Any, y: Any, params: tuple, wanted: tuple, *xs: Any) -> Any:
+def _pull_einsum(g: Any, y: Any, params: tuple, needs_grad: tuple, *xs: Any) -> Any:
     terms, output, sizes = _parsed(params[0], tuple([x.shape for x in xs]))
     g, dtype = widened(g, y.dtype), y.dtype
     operands = [widened(x, dtype) for x in xs]
     found = []
     for k, term in enumerate(terms):
-        if not wanted[k]:
+        if not needs_grad[k]:
             found.append(None)
             continue
         rest = [(output, g), *[(t, o) for j, (t, o) in enumerate(zip(terms, operands, strict=True)) if j != k]]

@@ -38,7 +38,7 @@ def _uniform_noise(params: tuple, key: Any) -> Any:
 
 
 @PULLBACK.of(TABLE["random_uniform"])
-def _uniform_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, low: Any, high: Any) -> tuple:
+def _uniform_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, low: Any, high: Any) -> tuple:
     rising = g * _uniform_noise(params, key)
     return None, g - rising, rising
 
@@ -61,12 +61,12 @@ def _normal_noise(params: tuple, key: Any) -> Any:
 
 
 @PULLBACK.of(TABLE["random_normal"])
-def _normal_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, *rest: Any) -> tuple:
+def _normal_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, *rest: Any) -> tuple:
     shifted, stretched = params[2]
     loc = (g,) if shifted else ()
     if not stretched:
         return (None, *loc)
-    return (None, *loc, g * _normal_noise(params, key) if wanted[-1] else None)
+    return (None, *loc, g * _normal_noise(params, key) if needs_grad[-1] else None)
 
 
 @PUSHFORWARD.of(TABLE["random_normal"])
@@ -83,7 +83,7 @@ def _laplace_noise(params: tuple, key: Any) -> Any:
 
 
 @PULLBACK.of(TABLE["random_laplace"])
-def _laplace_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, loc: Any, scale: Any) -> tuple:
+def _laplace_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, loc: Any, scale: Any) -> tuple:
     return None, g, g * _laplace_noise(params, key)
 
 
@@ -115,7 +115,7 @@ def _truncated_slopes(params: tuple, key: Any, lower: Any, upper: Any) -> tuple[
 
 
 @PULLBACK.of(TABLE["random_truncated_normal"])
-def _truncated_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, lower: Any, upper: Any) -> tuple:
+def _truncated_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, lower: Any, upper: Any) -> tuple:
     at_lower, at_upper = _truncated_slopes(params, key, lower, upper)
     return None, g * at_lower, g * at_upper
 
@@ -136,8 +136,8 @@ def _through_root(found: tuple[Any, Any, Any], moved: Any) -> Any:
 
 
 @PULLBACK.of(TABLE["random_multivariate_normal"])
-def _multivariate_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, mean: Any, cov: Any) -> tuple | None:
-    if not wanted[2]:
+def _multivariate_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, mean: Any, cov: Any) -> tuple | None:
+    if not needs_grad[2]:
         return None, g, None
     found = roots(cov)
     if found is None:
@@ -164,7 +164,7 @@ def _multivariate_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any,
 
 
 @PULLBACK.of(TABLE["random_permute"])
-def _permute_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, x: Any) -> tuple:
+def _permute_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, x: Any) -> tuple:
     (axis,) = params
     return None, np.take(g, np.argsort(argsorted(key, (x.shape[axis],))), axis=axis)
 

@@ -17,12 +17,12 @@ from mxcompat._graph.ir.linearize import Subgraph
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.traces import transforms_of
+from mxcompat._graph.ir.trace_stack import transforms_of
 
 from ..calls import holds_custom, without_custom_rules
 from ..custom.derive import CUSTOM
-from ..custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from ..custom.rules import UserCall, batching_rule, forward_rule, reverse_rule
+from ..custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from ..custom.user_rules import UserCall, batching_rule, forward_rule, reverse_rule
 
 __all__ = ["close_settled", "modes_around"]
 

@@ -16,7 +16,7 @@ from mxcompat._graph.ir.rules import FAILURE, SUBPROGRAMS, Failure
 from mxcompat._graph.run import failures
 from mxcompat._jax import jnp, lax
 
-from ..lowering import dependent_outputs
+from ..transform_ops import dependent_outputs
 
 __all__ = ["COND", "SCAN", "WHILE"]
 

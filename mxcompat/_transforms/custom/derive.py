@@ -20,12 +20,12 @@ from mxcompat._graph.ir.rules import EFFECT, EFFECT_PULLBACK, EFFECT_PUSHFORWARD
 from mxcompat._graph.run.failures import OF_CALLED
 
 from ..calls import CALL, CHECKPOINT, PURE_CALL, has_effects, holds_custom, smooth_inputs, without_custom_rules
-from ..lowering import VJP, VMAP
 from ..mixed_forward import pushed
 from ..split import zeros
+from ..transform_ops import VJP, VMAP
 from .eager_vjp import Forward, Reverse, Rule
-from .lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from .rules import batching_rule, forward_rule, reverse_rule
+from .ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from .user_rules import batching_rule, forward_rule, reverse_rule
 
 __all__ = ["CUSTOM", "pulled_back", "pushed_forward"]
 
@@ -89,9 +89,9 @@ def _place(node: Node, capture: Capture) -> int:
 def _over_axis(node: Node, axis: int, capture: Capture) -> Promise | Aval:
     """Return the aval of a node over the mapped axis, or a promise of its value."""
     shape = node.aval.shape
-    wanted = aval((*shape[:axis], capture.size, *shape[axis:]), node.aval.dtype)
+    mapped = aval((*shape[:axis], capture.size, *shape[axis:]), node.aval.dtype)
     if capture.mapped is None:
-        return wanted
+        return mapped
     reals, axes = capture.mapped
 
     def find() -> Node:
@@ -99,7 +99,7 @@ def _over_axis(node: Node, axis: int, capture: Capture) -> Promise | Aval:
         in_axes = (*axes, *[None] * len(body.captured))
         return items(apply(VMAP, (*reals, *body.captured), (body.program, in_axes, (axis,), capture.size)))[0]
 
-    return Promise(wanted, find)
+    return Promise(mapped, find)
 
 
 def pulled_back(primals: Sequence[Node], cotangents: Sequence[Node]) -> Derive:
@@ -114,13 +114,13 @@ def pushed_forward(primals: Sequence[Node], tangents: Sequence[Node], outputs: i
 
 
 def _derived(
-    kind: type[Reverse] | type[Forward], primals: Sequence[Node], given: Sequence[Node], outputs: int,
+    kind: type[Reverse] | type[Forward], primals: Sequence[Node], seeds: Sequence[Node], outputs: int,
     capture: Capture, subgraph: Subgraph, body: Body,
 ) -> Node | bool:  # fmt: skip
     calls = _calls(body.program)
     if not calls:
         return False
-    sweep = kind(capture, body, primals, given, calls)
+    sweep = kind(capture, body, primals, seeds, calls)
     for call in calls:
         node = subgraph.order[call]
         if node.op in EFFECT and node.value is not None:
@@ -157,11 +157,11 @@ def _rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
         return _effect_rule(sweep, call, node)
     program, count = node.params[0], smooth_inputs(node.op, node.params).stop  # type: ignore[arg-type]
     inputs = sweep.inputs(call)
-    given = [*sweep.cotangents(call), *sweep.results(call)] if reverse else sweep.tangents(call)
+    arguments = [*sweep.cotangents(call), *sweep.results(call)] if reverse else sweep.tangents(call)
     active = sweep.active_inputs(call)
     if node.op is not CUSTOM or getattr(node.params[1].function, "_vjp" if reverse else "_jvp") is None:
-        return _nested(sweep, program, count, inputs, given, active, node.inputs)
-    promises = [*inputs[:count], *given]
+        return _nested(sweep, program, count, inputs, arguments, active, node.inputs)
+    promises = [*inputs[:count], *arguments]
     if reverse:
         body = reverse_rule(node.params[1], promises, sweep.mode)
     else:
@@ -173,24 +173,24 @@ def _effect_rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
     """Trace the derivative of an effect, as the rule of its call."""
     reverse = isinstance(sweep, Reverse)
     count, outputs = len(node.inputs), len(node.aval)
-    given = [*sweep.cotangents(call), *sweep.results(call)] if reverse else sweep.tangents(call)
-    with Capture([*sweep.inputs(call), *given], mode=sweep.mode) as capture:
+    arguments = [*sweep.cotangents(call), *sweep.results(call)] if reverse else sweep.tangents(call)
+    with Capture([*sweep.inputs(call), *arguments], mode=sweep.mode) as capture:
         inputs, moving = capture.placeholders[:count], capture.placeholders[count:]
-        found = (
+        derivatives = (
             EFFECT_PULLBACK[node.op](node.params, inputs, moving[:outputs])  # type: ignore[index]
             if reverse
             else EFFECT_PUSHFORWARD[node.op](node.params, inputs, moving)  # type: ignore[index]
         )
-        body = capture.close(found)
+        body = capture.close(derivatives)
     return Rule(body.program, body.captured, count, sweep.active_inputs(call))
 
 
 def _nested(
-    sweep: Reverse | Forward, program: Program, count: int, inputs: Sequence[Promise], given: Sequence[Promise],
+    sweep: Reverse | Forward, program: Program, count: int, inputs: Sequence[Promise], arguments: Sequence[Promise],
     active: tuple[bool, ...], nodes: Sequence[Node],
 ) -> Rule:  # fmt: skip
     """Make the rule of an op whose Program contains calls: the derivative of that Program."""
-    with Capture([*inputs, *given], mode=sweep.mode) as capture:
+    with Capture([*inputs, *arguments], mode=sweep.mode) as capture:
         placeholders = capture.placeholders
         primals, others, moving = placeholders[:count], placeholders[count : len(inputs)], placeholders[len(inputs) :]
         outputs = len(program.out_avals)
@@ -204,13 +204,13 @@ def _nested(
         with Capture(primals, mode=mode) as inner:
             within = inner.close(program.rebuild((*inner.placeholders, *others)), derive=derive)
         derived = within.derived
-        given = (*primals, *within.captured)
+        arguments = (*primals, *within.captured)
         if derived is not None:
             sweep.has_read = True
         elif mode == "vjp":
-            derived = apply(VJP, (*given, *moving), (within.program, count, outputs))
+            derived = apply(VJP, (*arguments, *moving), (within.program, count, outputs))
         else:
-            derived = pushed(within.program, given, moving, outputs)
+            derived = pushed(within.program, arguments, moving, outputs)
         body = capture.close(items(derived, outputs))
     real = dict(zip(placeholders, nodes, strict=False))
     captured = [real.get(n, n) for n in within.captured]
