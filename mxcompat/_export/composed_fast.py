@@ -54,13 +54,13 @@ def _cross_entropy(c: Chain) -> Any:
 
 def _rope(c: Chain, dims: int, traditional: bool, base: float | None) -> Any:
     scale = Constant(c.numbers[2], float32) if c.numbers[2] is not None else 2
-    given = c.of(0).shape
-    batch, (length, size), half = given[0], given[-2:], dims // 2
+    x_shape = c.of(0).shape
+    batch, (length, size), half = x_shape[0], x_shape[-2:], dims // 2
     x: Source = 0
-    if len(given) == 3:
+    if len(x_shape) == 3:
         x = c.expand(x, [1])
-    elif len(given) > 4:
-        x = c.flatten(x, 1, len(given) - 3)
+    elif len(x_shape) > 4:
+        x = c.flatten(x, 1, len(x_shape) - 3)
     shape = c.of(x).shape
     angles = _angles(c, scale, half, base, length, batch)
     cos, sin = (c.cast(c.unary(name, angles), c.dtype(0)) for name in ("Cos", "Sin"))
@@ -82,7 +82,7 @@ def _rope(c: Chain, dims: int, traditional: bool, base: float | None) -> Any:
     if traditional:
         wide = c.concatenate([c.expand(side, [4]) for side in turned], 4)
         turned = [c.reshape(wide, (*shape[:3], dims))]
-    return c.reshape(c.concatenate([*turned, *rest], 3), given)
+    return c.reshape(c.concatenate([*turned, *rest], 3), x_shape)
 
 
 def _angles(c: Chain, scale: Source, half: int, base: float | None, length: int, batch: int) -> Source:

@@ -156,13 +156,13 @@ def _broadcast_arrays(c: Chain) -> Any:
 
 def _meshgrid(c: Chain, sparse: bool, indexing: str) -> Any:
     ndim = len(c.in_avals)
-    found: list[Source] = []
+    reshaped: list[Source] = []
     for k in range(ndim):
         at = 1 - k if indexing == "xy" and k < 2 <= ndim else k
         shape = [c.of(k).size if n == at else 1 for n in range(ndim)]
         told = tuple([-1 if n == k else 1 for n in range(ndim)]) if at == k else tuple(shape)
-        found.append(c.add("Reshape", [k], shape, told))
-    return found if sparse else c.of_one_shape(found)
+        reshaped.append(c.add("Reshape", [k], shape, told))
+    return reshaped if sparse else c.of_one_shape(reshaped)
 
 
 def _pad(c: Chain, widths: Any, mode: str) -> Any:
@@ -324,14 +324,14 @@ def _diagonal(c: Chain, offset: int, axis1: int, axis2: int) -> Any:
     size = max(min(shape[k] - start for k, start in zip(axes, starts, strict=True)), 0)
     rows, columns = (c.arange(start, start + size) for start in starts)
     sizes = tuple(1 if k in axes else n for k, n in enumerate(shape))
-    found = c.squeeze(c.gather(0, [rows, columns], axes, sizes), sorted(k + 1 for k in axes))
+    diagonal = c.squeeze(c.gather(0, [rows, columns], axes, sizes), sorted(k + 1 for k in axes))
     ndim = len(shape) - 1
-    return found if ndim == 1 else c.transpose(found, [*range(1, ndim), 0])
+    return diagonal if ndim == 1 else c.transpose(diagonal, [*range(1, ndim), 0])
 
 
 def _trace(c: Chain, offset: int, axis1: int, axis2: int) -> Any:
-    found = _diagonal(c, offset, axis1, axis2)
-    return c.sum(found, [c.of(found).ndim - 1])
+    diagonal = _diagonal(c, offset, axis1, axis2)
+    return c.sum(diagonal, [c.of(diagonal).ndim - 1])
 
 
 def _diag(c: Chain, k: int) -> Any:

@@ -67,8 +67,8 @@ def _diagonals(c: Chain, operand: Operand) -> Operand:
         axes += own
         indices += [places] * len(own)
     sizes = tuple(1 if k in axes else n for k, n in enumerate(shape))
-    found = c.squeeze(c.gather(x, indices, axes, sizes), [len(common) + k for k in sorted(axes)])
-    return found, "".join(twice) + "".join(label for label in labels if label not in twice)
+    diagonals = c.squeeze(c.gather(x, indices, axes, sizes), [len(common) + k for k in sorted(axes)])
+    return diagonals, "".join(twice) + "".join(label for label in labels if label not in twice)
 
 
 def _pair(c: Chain, a: Operand, b: Operand, kept: Collection[str]) -> Operand:
@@ -272,8 +272,8 @@ def _convolve(c: Chain, mode: str) -> Any:
     kernel = c.reshape(c.turned(y, 0), (1, size, 1), (1, -1, 1))
     shape = (1, c.out_avals[0].size, 1)
     sides = c.of_one_dtype([rows, kernel])
-    found = c.add("Convolution", sides, shape, [1], [low], [high], [1], [1], 1, False)
-    return c.reshape(found, c.out_avals[0].shape, (-1,))
+    convolved = c.add("Convolution", sides, shape, [1], [low], [high], [1], [1], 1, False)
+    return c.reshape(convolved, c.out_avals[0].shape, (-1,))
 
 
 PRODUCTS: dict[str, Callable[..., Any]] = {

@@ -81,8 +81,8 @@ def _arg_reduce(kind: int) -> Callable[..., Any]:
 
 
 def _count_nonzero(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
-    found = c.test("NotEqual", 0, c.constant(0, 0))
-    return c.sum(c.cast(found, int32), axes, keepdims)
+    nonzero = c.test("NotEqual", 0, c.constant(0, 0))
+    return c.sum(c.cast(nonzero, int32), axes, keepdims)
 
 
 def _median(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:

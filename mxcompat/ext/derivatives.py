@@ -18,7 +18,7 @@ from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._jax import jax
-from mxcompat._transforms.control.customs import close_settled, modes_around
+from mxcompat._transforms.control.customs import close_specialized, modes_around
 from mxcompat._transforms.functions import argument_numbers, check_callable, named_after
 from mxcompat._transforms.transform_ops import check_indices
 from mxcompat._transforms.trees import flatten, nodes_in, restore, structure
@@ -259,7 +259,7 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
         value = fun(*restore(shape, handles(capture.placeholders)))
         result = structure(value)
         outputs = nodes_in(value, require_array=True)
-        body = close_settled(capture, outputs, (("jvp", 0), *modes_around(point)))
+        body = close_specialized(capture, outputs, (("jvp", 0), *modes_around(point)))
     check_indices(body.program, len(point), len(outputs), "JVP")
     forward, linear = _linearized(body.program, len(point))
     results = wrap_all(apply(forward, (*point, *body.captured)))

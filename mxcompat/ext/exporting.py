@@ -22,7 +22,7 @@ from mxcompat._graph.ir.trace_stack import modes_of
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._jax import jax, jnp
 from mxcompat._ops.random.state import state as random_state
-from mxcompat._transforms.control.customs import close_settled
+from mxcompat._transforms.control.customs import close_specialized
 from mxcompat._transforms.functions import check_callable
 from mxcompat._transforms.trees import flatten
 from mxcompat._transforms.vectorize import flat_axes
@@ -268,7 +268,7 @@ def _traced(name: str, fun: Callable[..., Any], avals: Sequence[Aval], tree: Any
     with Capture(avals, any_shape=True) as capture:
         value = fun(*jax.tree.unflatten(tree, handles(capture.placeholders)))
         results, out_tree = _flatten(value, name)
-        body = close_settled(capture, nodes_of(results), (("vjp", 0),) * vjp_order)
+        body = close_specialized(capture, nodes_of(results), (("vjp", 0),) * vjp_order)
     if random_state[0]._node is not key:
         random_state[0] = wrap(key)
         raise ValueError(

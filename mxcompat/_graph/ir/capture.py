@@ -119,7 +119,7 @@ class Capture:
         size: the size of the mapped axis, under "vmap".
         any_shape: True if the Program will also be used for arguments of other shapes.
 
-    While the function runs, `given` holds the nodes of the arguments that have no placeholder.
+    While the function runs, `other_arguments` holds the nodes of the arguments that have no placeholder.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Capture:
         self.mode = mode
         self.size = size
         self.any_shape = any_shape
-        self.given: Sequence[Node] = ()
+        self.other_arguments: Sequence[Node] = ()
         self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays and their axes
         kinds = {*map(type, arguments)}
         self._valueless = not kinds <= {Node, Promise}

@@ -158,7 +158,7 @@ class Executable:
     def forget(self) -> None:
         """Remove the executable from the Program's record. Existing references can still call it."""
         compiled = self.program.record.compiled
-        for donated in [donated for donated, found in list(compiled.items()) if found is self]:
+        for donated in [donated for donated, executable in list(compiled.items()) if executable is self]:
             compiled.pop(donated, None)
         if self.program.record.only is self:
             self.program.record.only = None
@@ -233,10 +233,10 @@ def _stored(
 ) -> tuple[disk.Place, dict[str, Any], jax.stages.Compiled | None]:
     """Return the place, the options and the executable found on the disk. One compiled for speed is preferred, then one
     with exactly these scalars lifted. If there is none, return the place for a new one, `options`, and None."""
-    found = list(disk.places(program, scalars, lifted, donated))
-    for wanted in (FAST, QUICK) if options is QUICK else (options,):
-        for place in found:
-            compiled = place.load(wanted)
+    places = list(disk.places(program, scalars, lifted, donated))
+    for candidate in (FAST, QUICK) if options is QUICK else (options,):
+        for place in places:
+            compiled = place.load(candidate)
             if compiled is not None:
-                return place, wanted, compiled
-    return found[0], options, None
+                return place, candidate, compiled
+    return places[0], options, None

@@ -70,15 +70,15 @@ def _run(node: Node) -> Any:
     """Return the result of a collective, after all its ranks have reached it."""
     record, ranks, (out,) = node.op, node.params[0], node.aval
     assert record is not None
-    given = out if record is RECV else node.inputs[0].aval
+    sent = out if record is RECV else node.inputs[0].aval
     world = members.joined()
     assert world is not None, "it is one of several"
-    call = _call(record, ranks, given, node.where)
-    if not given.size or (given.nbytes * (len(ranks) - 1) <= policy.MOST_EXCHANGED and on_cpu()):
-        return _exchanged(node, given, world, call)
+    call = _call(record, ranks, sent, node.where)
+    if not sent.size or (sent.nbytes * (len(ranks) - 1) <= policy.MOST_EXCHANGED and on_cpu()):
+        return _exchanged(node, sent, world, call)
     world.agree(ranks, call)
-    value = _value(node.inputs[0]) if record is not RECV else np.zeros(given.shape, given.dtype._numpy)
-    if not given.ndim:
+    value = _value(node.inputs[0]) if record is not RECV else np.zeros(sent.shape, sent.dtype._numpy)
+    if not sent.ndim:
         value = value.reshape(1)
     with jax.enable_x64(True):
         result = world.start(call, lambda: collective(_KINDS[record], value, ranks))
@@ -88,15 +88,15 @@ def _run(node: Node) -> Any:
 
 
 @lru_cache(maxsize=policy.MOST_COLLECTIVES)
-def _call(record: Op, ranks: tuple[int, ...], given: Aval, place: tuple[CodeType, int] | None) -> members.Call:
+def _call(record: Op, ranks: tuple[int, ...], sent: Aval, place: tuple[CodeType, int] | None) -> members.Call:
     where = line_at(*place) if place is not None else ""
-    what = f"{given.dtype}{list(given.shape)}".removeprefix("mlx.core.")
+    what = f"{sent.dtype}{list(sent.shape)}".removeprefix("mlx.core.")
     if record in (SEND, RECV):
         return members.Call(record.name, f"{what} from rank {ranks[0]} to rank {ranks[1]}", where, "sent")
     return members.Call(record.name, f"{what} over {len(ranks)} ranks", where, record.name)
 
 
-def _exchanged(node: Node, given: Aval, world: Any, call: members.Call) -> Any:
+def _exchanged(node: Node, sent: Aval, world: Any, call: members.Call) -> Any:
     """Return the result of a collective of small arrays, which the ranks send to each other whole."""
     record, ranks, (out,) = node.op, node.params[0], node.aval
     if record is RECV:
@@ -106,10 +106,10 @@ def _exchanged(node: Node, given: Aval, world: Any, call: members.Call) -> Any:
         if record is SEND:
             world.send(ranks, call, own.tobytes())
             return own.copy()  # a copy, since XLA may overwrite the buffer of a view
-        found = b"".join(world.exchange(ranks, call, own.tobytes()))
+        received = b"".join(world.exchange(ranks, call, own.tobytes()))
         if record is GATHER:
-            return _array(found, out)
-        whole = _combined(_UFUNCS[record], np.frombuffer(found, given.dtype._numpy).reshape(len(ranks), given.size))
+            return _array(received, out)
+        whole = _combined(_UFUNCS[record], np.frombuffer(received, sent.dtype._numpy).reshape(len(ranks), sent.size))
         if record is SCATTER:
             return whole.reshape(len(ranks), *out.shape)[node.params[1]]
         return whole.reshape(out.shape)

@@ -160,25 +160,25 @@ def _attention_back(g: Any, y: Any, params: tuple, needs_grad: Any, *inputs: Any
     weights, total, sink = _weights(case)
     weights /= total
     g = g.astype(case.q.dtype, copy=False)
-    found: list[Any] = [None] * len(inputs)
+    cotangents: list[Any] = [None] * len(inputs)
     if needs_grad[2]:
-        found[2] = _padded(_transposed_times(weights, g, groups), case.keys)
+        cotangents[2] = _padded(_transposed_times(weights, g, groups), case.keys)
     moved, mean = _slopes(weights, _times(g, case.v.swapaxes(-1, -2)))
     if case.drop is not None:
         np.copyto(moved, 0, where=case.drop)
     if needs_grad[0] or needs_grad[3]:
         unscaled = _times(moved, case.k)
-        found[0] = unscaled * case.scale
-        found[3] = (
+        cotangents[0] = unscaled * case.scale
+        cotangents[3] = (
             np.add.reduce(unscaled * inputs[0].astype(unscaled.dtype, copy=False), None) if needs_grad[3] else None
         )
     if needs_grad[1]:
-        found[1] = _padded(_transposed_times(moved, case.q, groups), case.keys)
+        cotangents[1] = _padded(_transposed_times(moved, case.q, groups), case.keys)
     if masked and needs_grad[4] and case.mask is not None:
-        found[4] = _mask_back(moved, inputs[4].shape, case.keys)
+        cotangents[4] = _mask_back(moved, inputs[4].shape, case.keys)
     if sinks and needs_grad[-1]:
-        found[-1] = -np.add.reduce(sink * mean, (0, 2, 3))
-    return tuple(found)
+        cotangents[-1] = -np.add.reduce(sink * mean, (0, 2, 3))
+    return tuple(cotangents)
 
 
 def _mask_back(moved: Any, shape: tuple[int, ...], keys: int) -> Any:

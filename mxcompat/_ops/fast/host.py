@@ -89,12 +89,12 @@ def _rms_norm_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, eps: 
     normal = x * root
     g = widened(g)
     scaled = g * widened(weight[0]) if weight else g
-    found = [None, _eps_back(scaled, normal, root) if needs_grad[1] else None]
+    cotangents = [None, _eps_back(scaled, normal, root) if needs_grad[1] else None]
     if weight:
-        found.append(_weight_back(g, normal) if needs_grad[2] else None)
+        cotangents.append(_weight_back(g, normal) if needs_grad[2] else None)
     if needs_grad[0]:
-        found[0] = _norm_back(scaled, normal, root, normal if scaled.dtype == normal.dtype else None)
-    return tuple(found)
+        cotangents[0] = _norm_back(scaled, normal, root, normal if scaled.dtype == normal.dtype else None)
+    return tuple(cotangents)
 
 
 def _eps_back(g: Any, normal: Any, root: Any) -> Any:
@@ -141,15 +141,15 @@ def _layer_norm_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, eps
     normal = away * root
     g = widened(g)
     scaled = g * widened(rest[0]) if weighted else g
-    found = [None, _eps_back(scaled, normal, root) if needs_grad[1] else None]
+    cotangents = [None, _eps_back(scaled, normal, root) if needs_grad[1] else None]
     if weighted:
-        found.append(_weight_back(g, normal) if needs_grad[2] else None)
+        cotangents.append(_weight_back(g, normal) if needs_grad[2] else None)
     if biased:
-        found.append(g)
+        cotangents.append(g)
     if needs_grad[0]:
-        found[0] = c = _norm_back(scaled, normal, root, normal if scaled.dtype == normal.dtype else None)
+        cotangents[0] = c = _norm_back(scaled, normal, root, normal if scaled.dtype == normal.dtype else None)
         c -= _mean(c)
-    return tuple(found)
+    return tuple(cotangents)
 
 
 @PUSHFORWARD.of(LAYER_NORM)

@@ -24,8 +24,8 @@ _ROOT = np.float32(SQRT2)
 
 def _total(*terms: Any) -> Any:
     """Return the sum of the terms that are not None."""
-    found = [t for t in terms if t is not None]
-    return sum(found[1:], found[0])
+    present = [t for t in terms if t is not None]
+    return sum(present[1:], present[0])
 
 
 def _stretch(tangent: Any, noise: Any) -> Any:
@@ -126,9 +126,9 @@ def _truncated_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any, lo
     return _total(_stretch(tangents[1], at_lower), _stretch(tangents[2], at_upper))
 
 
-def _through_root(found: tuple[Any, Any, Any], moved: Any) -> Any:
+def _through_root(parts: tuple[Any, Any, Any], moved: Any) -> Any:
     """Return the derivative of the square root R, which is its own transpose: the X with R X + X R = `moved`."""
-    left, values, _ = found
+    left, values, _ = parts
     sums = values[..., :, None] + values[..., None, :]
     turned = np.swapaxes(left, -1, -2) @ moved @ left
     inner = np.where(sums > 0, turned / np.where(sums > 0, sums, 1), 0).astype(np.float32)
@@ -139,15 +139,15 @@ def _through_root(found: tuple[Any, Any, Any], moved: Any) -> Any:
 def _multivariate_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, mean: Any, cov: Any) -> tuple | None:
     if not needs_grad[2]:
         return None, g, None
-    found = roots(cov)
-    if found is None:
+    parts = roots(cov)
+    if parts is None:
         return None
     outer = (normals(key, g.shape) * _ROOT)[..., :, None] * g.real[..., None, :]
     extra = outer.ndim - cov.ndim
     if extra:
         outer = outer.sum(axis=tuple(range(extra)))
     repeated = tuple([k for k, n in enumerate(cov.shape[:-2]) if n == 1 != outer.shape[k]])
-    return None, g, _through_root(found, outer.sum(axis=repeated, keepdims=True) if repeated else outer)
+    return None, g, _through_root(parts, outer.sum(axis=repeated, keepdims=True) if repeated else outer)
 
 
 @PUSHFORWARD.of(TABLE["random_multivariate_normal"])
@@ -155,11 +155,11 @@ def _multivariate_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any,
     _, shift, moved = tangents
     if moved is None:
         return shift
-    found = roots(cov)
-    if found is None:
+    parts = roots(cov)
+    if parts is None:
         return None
     x = normals(key, y.shape) * _ROOT
-    turned = np.matmul(x[..., None, :], _through_root(found, cast(moved, _FLOAT32)))[..., 0, :]
+    turned = np.matmul(x[..., None, :], _through_root(parts, cast(moved, _FLOAT32)))[..., 0, :]
     return _total(turned, shift)
 
 

@@ -127,10 +127,10 @@ def _cond(
 
     def branch(k: int) -> Callable[[], tuple[tuple, list[Any]]]:
         program = branches[k]
-        given = _checked("cond", [values[place] for place in reads[k]], program.in_avals)
+        operands = _checked("cond", [values[place] for place in reads[k]], program.in_avals)
 
         def outputs_and_codes() -> tuple[tuple, list[Any]]:
-            outputs, codes = run(program, given)
+            outputs, codes = run(program, operands)
             before, after = sum(counts[:k]), sum(counts[k + 1 :])
             return _typed(program, outputs), [*[jnp.int32(0)] * before, *codes, *[jnp.int32(0)] * after]
 
@@ -164,14 +164,14 @@ def _scan_subprograms(params: tuple, active: set[int], transform: str) -> list[t
 @SUBPROGRAMS.of(WHILE)
 def _while_subprograms(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     program, _, carry = params
-    found = _with_carry(program, carry, {k for k in active if k < len(program.in_avals)})
-    if transform == "VJP" and any(program.in_avals[k].dtype._kind in "fc" for k in found):
+    differentiable = _with_carry(program, carry, {k for k in active if k < len(program.in_avals)})
+    if transform == "VJP" and any(program.in_avals[k].dtype._kind in "fc" for k in differentiable):
         raise ValueError(
             "[while_loop] Cannot calculate VJP: how many steps there are is not known before, and so not how much to "
             "keep of them. Use fori_loop with Python ints as bounds, or scan with a `where` for the steps behind the "
             "end, or forward mode (jvp), or the rules of a custom_function around the loop."
         )
-    return [(program, found)]
+    return [(program, differentiable)]
 
 
 @SUBPROGRAMS.of(COND)
@@ -181,7 +181,7 @@ def _cond_subprograms(params: tuple, active: set[int], transform: str) -> list[t
 
 def _with_carry(program: Program, carry: int, active: set[int]) -> set[int]:
     """Return the body's inputs that depend on the differentiated inputs after any number of steps."""
-    found = set(active)
-    while more := {k for k in dependent_outputs(program, found) if k < carry} - found:
-        found |= more
-    return found
+    differentiable = set(active)
+    while more := {k for k in dependent_outputs(program, differentiable) if k < carry} - differentiable:
+        differentiable |= more
+    return differentiable
