@@ -1,8 +1,8 @@
 """JAX, imported when it is first used.
 
 The import of JAX takes longer than all other imports, and a program whose arrays NumPy computes never needs JAX. So no
-other file imports it. The other files get its modules from here, as stand-ins at first. When any code imports JAX, the
-real modules replace the stand-ins in all modules of mxcompat. A table or decorator that needs a function of JAX while
+other file imports it. The other files get its modules from here, as proxies at first. When any code imports JAX, the
+real modules replace the proxies in all modules of mxcompat. A table or decorator that needs a function of JAX while
 mxcompat is imported gets it from `lazy`.
 """
 
@@ -21,12 +21,12 @@ from typing import Any
 
 __all__ = [
     "ad", "batching", "import_jax", "in_a_thread", "is_array", "is_imported", "is_tracer", "jax", "jnp", "lax", "lazy",
-    "mlir", "stand_in", "when_imported",
+    "mlir", "module_proxy", "when_imported",
 ]  # fmt: skip
 
 
 class _Module(ModuleType):
-    """A stand-in for a module, which it imports at the first access to an attribute."""
+    """A proxy for a module, which it imports at the first access to an attribute."""
 
     def __getattr__(self, name: str) -> Any:
         import_jax()
@@ -42,22 +42,22 @@ ad = _Module("jax.interpreters.ad")
 batching = _Module("jax.interpreters.batching")
 mlir = _Module("jax.interpreters.mlir")
 
-_STAND_INS = [jax, jnp, lax, ad, batching, mlir]
+_PROXIES = [jax, jnp, lax, ad, batching, mlir]
 
 
-def stand_in(name: str) -> Any:
-    """Return a stand-in for another module of JAX, or the module itself if it is imported."""
+def module_proxy(name: str) -> Any:
+    """Return a proxy for another module of JAX, or the module itself if it is imported."""
     if name in sys.modules:
         return sys.modules[name]
-    _STAND_INS.append(_Module(name))
-    return _STAND_INS[-1]
+    _PROXIES.append(_Module(name))
+    return _PROXIES[-1]
 
 
-def _give_way(stand_in: _Module, module: ModuleType) -> None:
-    """Replace a stand-in by the real module in all modules of mxcompat, so that later accesses cost nothing extra."""
+def _give_way(proxy: _Module, module: ModuleType) -> None:
+    """Replace a proxy by the real module in all modules of mxcompat, so that later accesses cost nothing extra."""
     for name, user in list(sys.modules.items()):
         if name.partition(".")[0] == "mxcompat":
-            for key in [key for key, value in list(vars(user).items()) if value is stand_in]:
+            for key in [key for key, value in list(vars(user).items()) if value is proxy]:
                 setattr(user, key, module)
 
 
@@ -117,9 +117,9 @@ def when_imported(call: Callable[[], Any]) -> None:
 def _is_there() -> None:
     global _came
     if not _came:
-        for stand_in in _STAND_INS:
-            if stand_in.__name__ in sys.modules:
-                _give_way(stand_in, sys.modules[stand_in.__name__])
+        for proxy in _PROXIES:
+            if proxy.__name__ in sys.modules:
+                _give_way(proxy, sys.modules[proxy.__name__])
         _came = True
     while _waiting:
         _waiting.pop()()
@@ -155,7 +155,7 @@ class _Finder:
 
 
 class _Loader:
-    """An import loader that loads JAX by its own loader, then replaces the stand-ins."""
+    """An import loader that loads JAX by its own loader, then replaces the proxies."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -207,7 +207,7 @@ def _looked_up(path: str) -> Callable[..., Any]:
 
 
 class _Decorated:
-    """A stand-in for a decorated function. At the first call, it applies JAX's decorator and registers the rules."""
+    """A proxy for a decorated function. At the first call, it applies JAX's decorator and registers the rules."""
 
     def __init__(self, decorator: str, function: Callable[..., Any], **options: Any) -> None:
         update_wrapper(self, function)

@@ -28,7 +28,7 @@ def pooled_twice(mx: Any, x: Any) -> Any:
 LOSSES = {
     "maximum": lambda mx, x, w, b, v: (pooled_twice(mx, x * w + b) * v[:-4]).sum(),
     "of a difference": lambda mx, x, w, b, v: (pooled_twice(mx, x * w - b) * v[:-4]).sum(),
-    "of what is read elsewhere": lambda mx, x, w, b, v: ((p := x * w).sum() + (pooled_twice(mx, p + b) * v[:-4]).sum()),
+    "of what is read elsewhere": lambda mx, x, w, b, v: (p := x * w).sum() + (pooled_twice(mx, p + b) * v[:-4]).sum(),
     "after a function": lambda mx, x, w, b, v: (pooled_twice(mx, mx.exp(x * w + b) * 2) * v[:-4]).sum(),
     "normalized": lambda mx, x, w, b, v: (pooled_twice(mx, (x * w + b) / mx.sqrt(w * w + 1)) * v[:-4]).sum(),
     "where": lambda mx, x, w, b, v: (pooled_twice(mx, mx.where(x > 0, x * w + b, b - x * w)) * v[:-4]).sum(),

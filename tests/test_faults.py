@@ -240,7 +240,7 @@ def test_what_is_kept_needs_no_memory(monkeypatch):
     with monkeypatch.context() as patch:
         for rules in (HOST, OVERWRITE):
             patch.setitem(rules, TABLE["tan"], _refused)
-        patch.setattr(host, "settled", _refused)
+        patch.setattr(host, "as_node_value", _refused)
         with pytest.raises(RuntimeError, match="malloc"):
             mx.eval(y)
     np.testing.assert_allclose(np.array(y), np.tan(np.cos(np.sin(values).T)), rtol=1e-5)
@@ -254,11 +254,11 @@ def test_what_is_kept_is_kept_at_once(within, monkeypatch):
     mx.eval(x)
     y = within(lambda x: mx.tan(mx.cos(mx.sin(x))))(x)
     del x
-    settled = host.settled
+    original = host.as_node_value
 
     def interrupted(*args):
         signal.raise_signal(signal.SIGALRM)
-        return settled(*args)
+        return original(*args)
 
     def late(*args):
         signal.raise_signal(signal.SIGALRM)
@@ -266,7 +266,7 @@ def test_what_is_kept_is_kept_at_once(within, monkeypatch):
 
     with alarming(), monkeypatch.context() as patch:
         patch.setitem(OVERWRITE, TABLE["cos"], late)
-        patch.setattr(host, "settled", interrupted)
+        patch.setattr(host, "as_node_value", interrupted)
         with pytest.raises(Alarmed):
             mx.eval(y)
     np.testing.assert_allclose(np.array(y), np.tan(np.cos(np.sin(values))), rtol=1e-5)

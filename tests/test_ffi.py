@@ -20,8 +20,8 @@ from mxcompat import ext
 from mxcompat._graph.run.foreign import TARGET, register
 from mxcompat._native import native
 from mxcompat._ops.products import foreign
-from mxcompat._ops.quantized import lowering
-from mxcompat._ops.quantized.lowering import multiply
+from mxcompat._ops.quantized import primitive
+from mxcompat._ops.quantized.primitive import multiply
 from mxcompat._ops.quantized.quantize import Scheme
 
 ROOT = Path(__file__).parent.parent
@@ -135,7 +135,7 @@ def close(found, wanted, tolerance=1e-5):
 def plainly(call, *args):
     """What a function gives where no foreign function is called."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lowering, "_is_read", lambda *_: False)
+        patch.setattr(primitive, "_is_read", lambda *_: False)
         return call(*args)
 
 

@@ -134,9 +134,9 @@ assert "jax" in sys.modules
 
 PLAIN = """
 import mxcompat as mx
-import mxcompat._array.construct, mxcompat._ops.reductions.reduce, mxcompat._graph.passes.sums
+import mxcompat._array.construct, mxcompat._ops.reductions.reduce, mxcompat._graph.passes.sum_to_matmul
 assert mxcompat._array.construct.jax is jax and mxcompat._ops.reductions.reduce.jnp is jax.numpy
-assert mxcompat._graph.passes.sums.ir is jaxlib.mlir.ir
+assert mxcompat._graph.passes.sum_to_matmul.ir is jaxlib.mlir.ir
 assert "exec_module" not in vars(jax.__spec__.loader) and type(jax) is type(sys)
 assert not [finder for finder in sys.meta_path if type(finder).__module__.startswith("mxcompat")]
 (leaf,) = jax.tree.leaves(mx.ones(3))

@@ -101,5 +101,5 @@ def test_what_is_divided_is_slept_for(plans):
         plans[-1].executable.seconds = 0.0  # discard the measured time
         return plans[-1].executable
 
-    assert executable(1 << 14).is_looked_for
-    assert not executable(1 << 18).is_looked_for
+    assert executable(1 << 14).should_spin
+    assert not executable(1 << 18).should_spin

@@ -11,7 +11,7 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import apply, items
 from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._transforms.dependence import reached_inputs
-from mxcompat._transforms.lowering import VJP
+from mxcompat._transforms.transform_ops import VJP
 from tests.oracle import check, ours, real, run
 
 X = np.array([0.7, 0.3], np.float32)

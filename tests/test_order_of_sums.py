@@ -8,7 +8,7 @@ import pytest
 
 import mxcompat.core as mx
 import mxcompat.nn as nn
-from mxcompat._graph.passes.order import add_in_order
+from mxcompat._graph.passes.small_dot import expand_small_dots
 from tests.oracle import check
 
 
@@ -141,7 +141,7 @@ def test_what_is_added_in_order():
         xs = [np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in shapes]
         lowered = jax.jit(f).lower(*xs)
         module = lowered.compiler_ir("stablehlo")
-        add_in_order(module)
+        expand_small_dots(module)
         module.operation.verify()
         np.testing.assert_allclose(lowered.compile()(*xs), f(*map(jnp.asarray, xs)), rtol=1e-5, atol=1e-5)
         return str(module).count("stablehlo.dot_general")

@@ -59,7 +59,7 @@ def test_what_a_step_has_been_through_does_not_show(program: str, monkeypatch: p
         (first,) = repeated(program, 1)
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
-    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "AUTOTUNED_SECONDS", 0.0)
     other = repeated(program, 3)
     compiles()  # waits for background compiles
     other += repeated(program, 2)

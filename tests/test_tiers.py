@@ -73,7 +73,7 @@ def test_a_gradient_at_a_new_size_compiles_nothing(plans):
 
 def test_what_is_hot_is_compiled_in_the_background(plans, monkeypatch):
     compile_at_once(monkeypatch)
-    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "AUTOTUNED_SECONDS", 0.0)
     w = mx.array(data(8, 8))
 
     def step(k):
@@ -90,22 +90,22 @@ def test_what_is_hot_is_compiled_in_the_background(plans, monkeypatch):
 
 def test_the_faster_way_wins(plans, monkeypatch):
     compile_at_once(monkeypatch)
-    monkeypatch.setattr(policy, "TRIED_SECONDS", float("inf"))
-    monkeypatch.setattr(policy, "TRIAL_SECONDS", float("inf"))
+    monkeypatch.setattr(policy, "AUTOTUNED_SECONDS", float("inf"))
+    monkeypatch.setattr(policy, "AUTOTUNE_SECONDS", float("inf"))
     monkeypatch.setattr(policy, "RESULT_SECONDS", 0.0)
     x = mx.array(data(2, 2))
     for _ in range(6):
         mx.eval(mx.exp(x) * 2 + x)
         settle()
-    (tried,) = [p for p in plans if isinstance(p, OpByOp) and p.trial is not None]
+    (tried,) = [p for p in plans if isinstance(p, OpByOp) and p.autotune is not None]
     record = tried.program.record
-    assert record.xla_runs == policy.TRIALS
+    assert record.xla_runs == policy.AUTOTUNE_XLA_RUNS
     assert record.host_best < 0.1
     for best, kind in ((1.0, OpByOp), (0.0, Call)):  # pretend that a call of XLA takes a second, or nothing
-        record.xla_best, record.settled = best, False
+        record.xla_best, record.prefer_xla = best, False
         mx.eval(mx.exp(x) * 2 + x)
         assert type(plans[-1]) is kind
-        assert record.settled is (kind is Call)
+        assert record.prefer_xla is (kind is Call)
         assert kind is Call or "less time than XLA" in str(plans[-1])
     record.xla_best = 1.0
     mx.eval(mx.exp(x) * 2 + x)
@@ -114,8 +114,8 @@ def test_the_faster_way_wins(plans, monkeypatch):
 
 def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
     compile_at_once(monkeypatch)
-    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)  # pretend that NumPy is slower for all of it
-    monkeypatch.setattr(policy, "TRIAL_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "AUTOTUNED_SECONDS", 0.0)  # pretend that NumPy is slower for all of it
+    monkeypatch.setattr(policy, "AUTOTUNE_SECONDS", 0.0)
     monkeypatch.setattr(policy, "CLEARLY_SLOWER", float("inf"))
     x = mx.array(data(20, 30))
 
@@ -126,15 +126,15 @@ def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
 
     run(2)
     plans.clear()
-    run(policy.FEW_TRIALS)
-    assert [type(p) for p in plans] == [Call] * policy.FEW_TRIALS
+    run(policy.AUTOTUNE_MIN_RUNS)
+    assert [type(p) for p in plans] == [Call] * policy.AUTOTUNE_MIN_RUNS
     assert all(p.timed for p in plans)
     record = plans[0].program.record
     for best, kind in ((1.0, OpByOp), (0.0, Call)):  # pretend that XLA takes a second, or nothing
-        record.xla_best, record.settled = best, False
+        record.xla_best, record.prefer_xla = best, False
         run(1)
         assert type(plans[-1]) is kind
-    monkeypatch.setattr(policy, "TRIED_WEIGHT", 1)
+    monkeypatch.setattr(policy, "AUTOTUNED_WEIGHT", 1)
     plans.clear()
     run(6, mx.argsort)
     assert not any(p.timed for p in plans if type(p) is Call)
@@ -143,7 +143,7 @@ def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
 
 def test_what_xla_takes_much_longer_for_goes_back_after_one_run(plans, monkeypatch):
     compile_at_once(monkeypatch)
-    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "AUTOTUNED_SECONDS", 0.0)
     x = mx.array(data(30, 20))
 
     def run():
@@ -167,7 +167,7 @@ def test_what_xla_takes_much_longer_for_goes_back_after_one_run(plans, monkeypat
 def test_what_is_being_compiled_is_not_compiled_in_a_hurry_too(plans, monkeypatch):
     """Assert that no quick compile starts while the optimizing one runs, even if NumPy is slower than a compile."""
     jobs = []
-    monkeypatch.setattr(policy, "TRIED_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "AUTOTUNED_SECONDS", 0.0)
     compile_at_once(monkeypatch)
     monkeypatch.setattr(background, "submit", lambda job, lasting=False: jobs.append(job))
     x = mx.array(data(30, 20))

@@ -35,9 +35,9 @@ def item(node: Node) -> Any:
         raise ValueError("[convert] Only length-1 arrays can be converted to Python scalars.")
     value = node.value
     if type(value) is not np.ndarray:
-        found = None if timers else _number(value)  # timers must be told of a wait
-        if found is not None:
-            return found
+        known = None if timers else _number(value)  # timers must be told of a wait
+        if known is not None:
+            return known
         value = host(node)
     number = value.item()
     return float(number) if node.aval.dtype is _d.bfloat16 else number
@@ -164,12 +164,12 @@ def to_bytes(node: Node) -> bytes:
 
 def to_dlpack(node: Node, stream: Any, max_version: Any, device: tuple[int, int] | None, copy: bool | None) -> Any:
     """Return a DLPack capsule. Raise BufferError for another device than the array's."""
-    found = dlpack_device(node)
-    if device is not None and tuple(device) != found:
-        raise BufferError(f"Cannot export to DLPack device {tuple(device)}: the array is on {found}.")
+    own_device = dlpack_device(node)
+    if device is not None and tuple(device) != own_device:
+        raise BufferError(f"Cannot export to DLPack device {tuple(device)}: the array is on {own_device}.")
     if _in_numpy(node):  # shares memory with `numpy`; as in MLX, the consumer may only read
         return numpy(node, copy=copy).__dlpack__(copy=copy)
-    return evaluated(node).__dlpack__(stream=None if found[0] == 1 else stream, max_version=max_version, copy=copy)
+    return evaluated(node).__dlpack__(stream=None if own_device[0] == 1 else stream, max_version=max_version, copy=copy)
 
 
 def dlpack_device(node: Node) -> tuple[int, int]:

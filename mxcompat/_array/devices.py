@@ -40,17 +40,17 @@ def as_device(device: Any, function: str) -> Device:
     """Return the Device for a device or a device type."""
     if isinstance(device, Device):
         return device
-    found = as_type(device)
-    if found is not None:
-        return Device(found)
+    kind = as_type(device)
+    if kind is not None:
+        return Device(kind)
     raise TypeError(f"{function}: expected a Device or a DeviceType, got {type(device).__name__}")
 
 
 def jax_device(device: Device | DeviceType | None = None) -> Any:
     """Return the JAX device for a device, by default for the default device. Raises the errors of `default_stream`."""
-    found = default_device() if device is None else as_device(device, "jax_device")
-    require(found, "default_stream", "get")
-    return _accelerators()[found._index] if found.type is gpu else jax.local_devices(backend="cpu")[0]
+    chosen = default_device() if device is None else as_device(device, "jax_device")
+    require(chosen, "default_stream", "get")
+    return _accelerators()[chosen._index] if chosen.type is gpu else jax.local_devices(backend="cpu")[0]
 
 
 def require(device: Device, function: str, verb: str) -> Device:
@@ -103,11 +103,11 @@ def set_default_device(device: Device | DeviceType) -> None:
         Device(cpu, 0)
         >>> mx.set_default_device(before)
     """
-    found = require(as_device(device, "set_default_device"), "set_default_device", "set")
+    chosen = require(as_device(device, "set_default_device"), "set_default_device", "set")
     if _here.device is not None:
-        _here.device = found
+        _here.device = chosen
     else:
-        _default[:] = [found]
+        _default[:] = [chosen]
 
 
 def is_available(device: Device | DeviceType) -> bool:
@@ -123,8 +123,8 @@ def is_available(device: Device | DeviceType) -> bool:
         >>> mx.is_available(mx.cpu), mx.is_available(mx.Device(mx.cpu, 7))
         (True, False)
     """
-    found = as_device(device, "is_available")
-    return found._index < device_count(found.type)
+    chosen = as_device(device, "is_available")
+    return chosen._index < device_count(chosen.type)
 
 
 def device_count(device_type: DeviceType) -> int:
@@ -140,10 +140,10 @@ def device_count(device_type: DeviceType) -> int:
         >>> mx.device_count(mx.cpu)
         1
     """
-    found = as_type(device_type)
-    if found is None:
+    kind = as_type(device_type)
+    if kind is None:
         raise TypeError(f"device_count: expected a DeviceType, got {type(device_type).__name__}")
-    return len(_accelerators()) if found is gpu else 1
+    return len(_accelerators()) if kind is gpu else 1
 
 
 @functools.cache
@@ -176,9 +176,9 @@ def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
         return {"architecture": platform.machine(), "device_name": _processor()}
     if not is_available(device):
         return {}
-    found = jax_device(device)
-    info: dict[str, str | int] = {"architecture": found.platform, "device_name": found.device_kind}
-    size = (found.memory_stats() or {}).get("bytes_limit")
+    hardware = jax_device(device)
+    info: dict[str, str | int] = {"architecture": hardware.platform, "device_name": hardware.device_kind}
+    size = (hardware.memory_stats() or {}).get("bytes_limit")
     if size:
         info |= {"memory_size": size, "max_recommended_working_set_size": size, "max_buffer_length": size}
     return info

@@ -33,10 +33,10 @@ def node(value: Any, like: Dtype | None = None) -> Node:
         ValueError: if `value` cannot become an array, or is a number outside the range of its dtype.
         TypeError: if `value` is None.
     """
-    found = operand(value, like)
-    if found is None:
+    result = operand(value, like)
+    if result is None:
         raise invalid(value)
-    return found
+    return result
 
 
 def operand(value: Any, like: Dtype | None = None) -> Node | None:

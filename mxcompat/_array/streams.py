@@ -80,11 +80,11 @@ _local_numbers = itertools.count()
 
 
 def _make(kind: type[Stream], device: Device, numbers: Any, shared: bool = False) -> Any:
-    made = kind.__new__(kind)
-    made.device = device
-    made._index = next(numbers)
-    made._owner = None if shared else _thread.token
-    return made
+    stream = kind.__new__(kind)
+    stream.device = device
+    stream._index = next(numbers)
+    stream._owner = None if shared else _thread.token
+    return stream
 
 
 def _new_stream(device: Any, shared: bool = False) -> Stream:
@@ -108,10 +108,10 @@ def default_stream(device: Device | DeviceType) -> Stream:
         >>> mx.default_stream(mx.cpu).device
         Device(cpu, 0)
     """
-    found = require(as_device(device, "default_stream"), "default_stream", "get")
-    if found not in _thread.streams:
-        _thread.streams[found] = _make(Stream, found, _numbers)
-    return _thread.streams[found]
+    chosen = require(as_device(device, "default_stream"), "default_stream", "get")
+    if chosen not in _thread.streams:
+        _thread.streams[chosen] = _make(Stream, chosen, _numbers)
+    return _thread.streams[chosen]
 
 
 def set_default_stream(stream: Stream) -> None:
@@ -233,8 +233,8 @@ def check_stream(s: Any) -> None:
     """Raise MLX's error for a `stream` argument that is not a stream, is on a missing device, or was made in another
     thread. (MLX raises the last one during evaluation.)"""
     if s is not None:
-        found = _resolve(s, "stream")
-        refusal = _refusal(found) if type(s) is Stream else None
+        stream = _resolve(s, "stream")
+        refusal = _refusal(stream) if type(s) is Stream else None
         if refusal is not None:
             raise RuntimeError(refusal)
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mxcompat._jax import stand_in
+from mxcompat._jax import module_proxy
 
 from .registry import unpromised
 
 __all__ = ["attempt", "func", "ir", "stablehlo", "stablehlo_edits"]
 
-ir: Any = stand_in("jaxlib.mlir.ir")
-func: Any = stand_in("jaxlib.mlir.dialects.func")
-stablehlo: Any = stand_in("jaxlib.mlir.dialects.stablehlo")
+ir: Any = module_proxy("jaxlib.mlir.ir")
+func: Any = module_proxy("jaxlib.mlir.dialects.func")
+stablehlo: Any = module_proxy("jaxlib.mlir.dialects.stablehlo")
 
 _NAMES = {
     "ir": (

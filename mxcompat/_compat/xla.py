@@ -89,8 +89,8 @@ def memory_of(compiled: Any) -> tuple[int, int] | None:
         if found is None:
             return None
         devices = len(compiled.runtime_executable().local_devices())
-        passing = found.temp_size_in_bytes * devices
-        return passing + (found.output_size_in_bytes - found.alias_size_in_bytes) * devices, passing
+        temporary = found.temp_size_in_bytes * devices
+        return temporary + (found.output_size_in_bytes - found.alias_size_in_bytes) * devices, temporary
     except (AttributeError, TypeError) as error:
         memory_analysis.fails(error)
         return None

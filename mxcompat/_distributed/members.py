@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from mxcompat._compat.jax_internals import recoverability
 from mxcompat._graph import policy
-from mxcompat._graph.run import platform, steps
+from mxcompat._graph.run import effects, platform
 from mxcompat._jax import jax
 
 from . import runtime
@@ -55,36 +55,36 @@ class World:
     """All the processes that were started together.
 
     Args:
-        found: the processes, as the environment describes them.
+        described: the processes, as the environment describes them.
 
     `rank` is the number of this process, `size` the number of processes, and `backends` the names of MLX's backends for
     which they form a group.
     """
 
-    def __init__(self, found: Peers) -> None:
-        self.rank = found.rank
-        self.size = found.size
-        self.backends = found.backends
+    def __init__(self, described: Peers) -> None:
+        self.rank = described.rank
+        self.size = described.size
+        self.backends = described.backends
         self._timeout = timeout()
         self._failed: str | None = None
         self._is_stuck = False
         self._lock = threading.Lock()
         if recoverability.holds:
             jax.config.update("jax_enable_recoverability", True)  # raise errors rather than abort the process
-        if found.address is None:
+        if described.address is None:
             if not jax.distributed.is_initialized():
                 _initialize()
             self.rank, self.size, address = runtime.found_by_jax(self._timeout)
             self._links, _ = Links.meet(self.rank, self.size, address, self._timeout)
         else:
-            self._links, coordinator = Links.meet(self.rank, self.size, found.address, self._timeout)
+            self._links, coordinator = Links.meet(self.rank, self.size, described.address, self._timeout)
             _initialize(coordinator, self.size, self.rank, own_gpu())
         runtime.listen_at(self._links.host)
         platform.backend()  # blocks until the other ranks arrive
         self._flying: deque[tuple[Call, Any]] = deque(maxlen=policy.MOST_FLYING)
         atexit.register(self._leave)
-        steps.explanations.append(self._explain)
-        steps.count()
+        effects.explanations.append(self._explain)
+        effects.number_effects()
 
     def agree(self, ranks: Sequence[int], call: Call, value: Any = None) -> list[Any]:
         """Wait until all of these ranks are about to do the same, and return the value of each, in their order.
@@ -224,13 +224,13 @@ def joined() -> World | None:
     """Join the world on the first call. Return the world, or None if the process was started alone."""
     global _world
     with _joining:
-        if _world is None and (found := peers()) is not None:
+        if _world is None and (described := peers()) is not None:
             platform.before_start.clear()
             if platform.has_started():
                 raise RuntimeError(
                     "[init] JAX has started on this process's devices alone. Call mx.distributed.init() first."
                 )
-            _world = World(found)
+            _world = World(described)
         return _world
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from mxcompat._array.promotion import promote, summed_dtype
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, bool_, complex64, float32, int32, uint32
 
-__all__ = ["ALL", "ANY", "MAX", "MIN", "PROD", "SUM", "Chain", "Constant", "Group", "Member", "Part", "Source", "Step"]
+__all__ = ["ALL", "ANY", "MAX", "MIN", "PROD", "SUM", "Chain", "Constant", "Entry", "Group", "Member", "Part", "Source"]
 
 ALL, ANY, SUM, PROD, MIN, MAX = range(6)
 """MLX's numbers of reductions."""
@@ -32,14 +32,14 @@ class Constant(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One of the results of a step; `of` is the step's source `~k`."""
+    """One of the results of a primitive; `of` is the primitive's source `~k`."""
 
     of: int
     number: int
 
 
 Source = int | Constant | Part
-"""`k` is input k of the op; `~k` is the (first) result of step k."""
+"""`k` is input k of the op; `~k` is the (first) result of primitive k."""
 
 
 class Group(NamedTuple):
@@ -55,8 +55,8 @@ class Member(NamedTuple):
     number: int
 
 
-class Step(NamedTuple):
-    """One primitive: its name, operands, result avals and arguments."""
+class Entry(NamedTuple):
+    """An entry of a chain: a primitive's name, operands, result avals and arguments."""
 
     name: str
     inputs: list[Source]
@@ -68,28 +68,28 @@ class Chain:
     """The primitives of one op.
 
     Args:
-        given: the avals of the op's inputs.
+        in_avals: the avals of the op's inputs.
         numbers: for each input, its value if it is a Python number, else None.
-        wanted: the avals of the op's results.
+        out_avals: the avals of the op's results.
         any_shape: whether the export is for any shapes. MLX then has additional primitives wherever a size matters: all
             operands are broadcast together, and elements are counted.
     """
 
     def __init__(
-        self, given: Sequence[Aval], numbers: Sequence[Any], wanted: Sequence[Aval], any_shape: bool = False
+        self, in_avals: Sequence[Aval], numbers: Sequence[Any], out_avals: Sequence[Aval], any_shape: bool = False
     ) -> None:
-        self.given = given
+        self.in_avals = in_avals
         self.any_shape = any_shape
         self.numbers = numbers
-        self.wanted = wanted
-        self.steps: list[Step] = []
+        self.out_avals = out_avals
+        self.primitives: list[Entry] = []
 
     def of(self, x: Source) -> Aval:
         if isinstance(x, Constant):
             return aval(x.shape, x.dtype)
         if isinstance(x, Part):
-            return self.steps[~x.of].results[x.number]
-        return self.given[x] if x >= 0 else self.steps[~x].results[0]
+            return self.primitives[~x.of].results[x.number]
+        return self.in_avals[x] if x >= 0 else self.primitives[~x].results[0]
 
     def shape(self, x: Source) -> tuple[int, ...]:
         return self.of(x).shape
@@ -111,8 +111,8 @@ class Chain:
 
     def several(self, name: str, inputs: Sequence[Source], results: Sequence[Aval], *arguments: Any) -> list[Part]:
         """Append a primitive with several results."""
-        self.steps.append(Step(name, list(inputs), list(results), list(arguments)))
-        return [Part(~(len(self.steps) - 1), k) for k in range(len(results))]
+        self.primitives.append(Entry(name, list(inputs), list(results), list(arguments)))
+        return [Part(~(len(self.primitives) - 1), k) for k in range(len(results))]
 
     # elementwise
 

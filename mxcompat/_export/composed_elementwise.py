@@ -25,14 +25,14 @@ def _float(name: str, *arguments: Any) -> Callable[..., Any]:
 
 def _binary(name: str, *arguments: Any) -> Callable[..., Any]:
     """Return the rule of a binary primitive that computes in the dtype of the result."""
-    return lambda c: c.op(name, 0, 1, arguments=arguments, dtype=c.wanted[0].dtype)
+    return lambda c: c.op(name, 0, 1, arguments=arguments, dtype=c.out_avals[0].dtype)
 
 
 def _power(c: Chain) -> Any:
     """Power, which is the only op that does not broadcast operands of equal shape."""
-    dtype = c.wanted[0].dtype
+    dtype = c.out_avals[0].dtype
     sides = c.together([0, 1], dtype) if c.shape(0) != c.shape(1) else c.of_one_dtype([0, 1], dtype)
-    return c.add("Power", sides, c.wanted[0].shape)
+    return c.add("Power", sides, c.out_avals[0].shape)
 
 
 def _test(name: str, *arguments: Any) -> Callable[..., Any]:
@@ -154,7 +154,7 @@ def _trunc(c: Chain) -> Any:
 
 def _hadamard(c: Chain) -> Any:
     scale = c.numbers[1]
-    return None if scale is None else c.unary("Hadamard", c.cast(0, c.wanted[0].dtype), float(np.float32(scale)))
+    return None if scale is None else c.unary("Hadamard", c.cast(0, c.out_avals[0].dtype), float(np.float32(scale)))
 
 
 def _cast(c: Chain, dtype: Dtype) -> Any:

@@ -27,8 +27,8 @@ def _rms_norm(c: Chain) -> Any:
         return None
     x = c.cast(0, float32)
     squares = c.mean(c.unary("Square", x), [c.of(0).ndim - 1], True)
-    normal: Source = c.cast(_scaled(c, x, squares, 1), c.wanted[0].dtype)
-    return c.op("Multiply", normal, 2) if len(c.given) > 2 else normal
+    normal: Source = c.cast(_scaled(c, x, squares, 1), c.out_avals[0].dtype)
+    return c.op("Multiply", normal, 2) if len(c.in_avals) > 2 else normal
 
 
 def _layer_norm(c: Chain, weighted: bool, biased: bool) -> Any:
@@ -38,7 +38,7 @@ def _layer_norm(c: Chain, weighted: bool, biased: bool) -> Any:
     axes = [c.of(0).ndim - 1]
     away = c.from_mean(c.cast(0, float32), axes)
     squares = c.mean(c.squares(away), axes, True)
-    out: Source = c.cast(_scaled(c, away, squares, 1), c.wanted[0].dtype)
+    out: Source = c.cast(_scaled(c, away, squares, 1), c.out_avals[0].dtype)
     if weighted:
         out = c.op("Multiply", out, 2)
     return c.op("Add", out, 2 + weighted) if biased else out
@@ -54,13 +54,13 @@ def _cross_entropy(c: Chain) -> Any:
 
 def _rope(c: Chain, dims: int, traditional: bool, base: float | None) -> Any:
     scale = Constant(c.numbers[2], float32) if c.numbers[2] is not None else 2
-    given = c.of(0).shape
-    batch, (length, size), half = given[0], given[-2:], dims // 2
+    x_shape = c.of(0).shape
+    batch, (length, size), half = x_shape[0], x_shape[-2:], dims // 2
     x: Source = 0
-    if len(given) == 3:
+    if len(x_shape) == 3:
         x = c.expand(x, [1])
-    elif len(given) > 4:
-        x = c.flatten(x, 1, len(given) - 3)
+    elif len(x_shape) > 4:
+        x = c.flatten(x, 1, len(x_shape) - 3)
     shape = c.of(x).shape
     angles = _angles(c, scale, half, base, length, batch)
     cos, sin = (c.cast(c.unary(name, angles), c.dtype(0)) for name in ("Cos", "Sin"))
@@ -82,7 +82,7 @@ def _rope(c: Chain, dims: int, traditional: bool, base: float | None) -> Any:
     if traditional:
         wide = c.concatenate([c.expand(side, [4]) for side in turned], 4)
         turned = [c.reshape(wide, (*shape[:3], dims))]
-    return c.reshape(c.concatenate([*turned, *rest], 3), given)
+    return c.reshape(c.concatenate([*turned, *rest], 3), x_shape)
 
 
 def _angles(c: Chain, scale: Source, half: int, base: float | None, length: int, batch: int) -> Source:
@@ -108,7 +108,7 @@ def _angles(c: Chain, scale: Source, half: int, base: float | None, length: int,
 
 def _attention(c: Chain, causal: bool, masked: bool, sinks: bool, prefix: bool) -> Any:
     q, k, v = (c.of(n) for n in range(3))
-    dtype, scale = c.wanted[0].dtype, c.numbers[3]
+    dtype, scale = c.out_avals[0].dtype, c.numbers[3]
     if prefix or scale is None or q.ndim != 4:
         return None
     queried, *keyed = (c.cast(n, dtype) for n in range(3))

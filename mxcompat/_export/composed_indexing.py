@@ -109,22 +109,22 @@ def _places(c: Chain, entry: Any, k: int, n: int) -> Source | None:
 
 def _inputs(plan: Sequence[Any], first: int) -> list[int]:
     """Return the number of the input for each entry."""
-    found = []
+    sources = []
     for entry in plan:
-        found.append(first)
+        sources.append(first)
         first += entry in ("a", "i") or (type(entry) is tuple and entry[2] is None)
-    return found
+    return sources
 
 
 def _taken(c: Chain, axis: int) -> Source:
     """Compute `take` along an axis."""
     shape, dims = c.of(0).shape, c.of(1).ndim
     sizes = tuple([1 if k == axis else n for k, n in enumerate(shape)])
-    found = c.gather(0, [1], [axis], sizes)
+    gathered = c.gather(0, [1], [axis], sizes)
     if axis:
         order = [*range(dims, dims + axis), *range(dims), *range(dims + axis, dims + len(shape))]
-        found = c.transpose(found, order)
-    return c.squeeze(found, [axis + dims])
+        gathered = c.transpose(gathered, order)
+    return c.squeeze(gathered, [axis + dims])
 
 
 def _common(c: Chain, indices: Sequence[Source]) -> list[Source]:
@@ -165,8 +165,8 @@ def _gather(c: Chain, plan: tuple) -> Any:
     indices = _common(c, indices)
     common = c.of(indices[0]).shape
     count = len(new)
-    found = c.gather(x, indices, range(count), (*[1] * count, *shape[count:]))
-    out = c.squeeze(found, range(len(common), len(common) + count))
+    gathered = c.gather(x, indices, range(count), (*[1] * count, *shape[count:]))
+    out = c.squeeze(gathered, range(len(common), len(common) + count))
     left = [("+" if e == "+" else ":") for k, e in enumerate(plan[:end]) if k not in spots and (first or k < spots[0])]
     rest = [*[":"] * dims, *left] if first else [*left, *[":"] * dims]
     return _cut(c, out, [*rest, *plan[end:]], iter(c.numbers[max(owners[end - 1] + 1, 1) :]))
@@ -250,7 +250,7 @@ def _beside(c: Chain, x: Source, indices: Source, axis: int) -> tuple[int, ...]:
 
 
 def _dynamic_slice(c: Chain, axes: tuple[int, ...], size: tuple[int, ...]) -> Any:
-    shape = c.wanted[0].shape
+    shape = c.out_avals[0].shape
     return c.add("DynamicSlice", [0, 1], shape, list(axes), shape)
 
 

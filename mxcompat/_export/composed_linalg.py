@@ -35,13 +35,13 @@ def _solve_triangular(c: Chain, upper: bool) -> Any:
 
 def _eigh(vectors: bool) -> Callable[..., Any]:
     def rule(c: Chain, lower: bool) -> Any:
-        return c.several("Eigh", [0], c.wanted, "L" if lower else "U", vectors)
+        return c.several("Eigh", [0], c.out_avals, "L" if lower else "U", vectors)
 
     return rule
 
 
 def _several(name: str, *arguments: Any) -> Callable[..., Any]:
-    return lambda c: c.several(name, [0], c.wanted, *arguments)
+    return lambda c: c.several(name, [0], c.out_avals, *arguments)
 
 
 def _pinv(c: Chain) -> Any:
@@ -67,7 +67,7 @@ def _cross(c: Chain, axis: int) -> Any:
     """Cross product; the third element of a vector with two is zero."""
     axis %= max(c.of(0).ndim, c.of(1).ndim)
     x, y = c.of_one_dtype([0, 1])
-    whole = c.wanted[0].shape
+    whole = c.out_avals[0].shape
     sides = []
     for side in (x, y):
         n = c.shape(side)[axis - len(whole)]
@@ -81,7 +81,7 @@ def _cross(c: Chain, axis: int) -> Any:
     def minor(p: Source | None, q: Source | None, r: Source | None, s: Source | None) -> Source:
         first, second = product(p, q), product(r, s)
         if second is None:
-            return c.filled(0, c.shape(sides[0][0]), c.wanted[0].dtype) if first is None else first
+            return c.filled(0, c.shape(sides[0][0]), c.out_avals[0].dtype) if first is None else first
         return c.unary("Negative", second) if first is None else c.op("Subtract", first, second)
 
     last = minor(a, f, b, e)
@@ -102,8 +102,8 @@ def _fft(c: Chain, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], nor
         shape[k] = n
     x = padded_with_zeros(c, 0, shape)
     x = c.cast(x, float32 if real and not inverse else complex64)
-    found = c.add("FFT", [x], c.wanted[0].shape, list(axes), inverse, real, bool(inverse and real and sizes[-1] % 2),
-                  dtype=c.wanted[0].dtype)  # fmt: skip
+    found = c.add("FFT", [x], c.out_avals[0].shape, list(axes), inverse, real, bool(inverse and real and sizes[-1] % 2),
+                  dtype=c.out_avals[0].dtype)  # fmt: skip
     size = prod(sizes)
     if norm == "backward":
         return found
@@ -112,9 +112,9 @@ def _fft(c: Chain, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], nor
 
 
 def _lu_factor(c: Chain) -> Any:
-    rows = c.wanted[1]
+    rows = c.out_avals[1]
     size = aval((*rows.shape[:-1], c.shape(0)[-2]), rows.dtype)
-    return c.several("LUF", [0], [*c.wanted, size])[:2]
+    return c.several("LUF", [0], [*c.out_avals, size])[:2]
 
 
 def _determinant(c: Chain) -> Source | None:

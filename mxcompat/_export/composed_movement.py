@@ -16,7 +16,7 @@ __all__ = ["MOVEMENT", "padded_with_zeros"]
 
 def _reshape(c: Chain, shape: tuple[int, ...]) -> Any:
     same = c.shape(0) == tuple(shape)
-    return 0 if same else c.add("Reshape", [0], c.wanted[0].shape, tuple(shape))
+    return 0 if same else c.add("Reshape", [0], c.out_avals[0].shape, tuple(shape))
 
 
 def _flatten(c: Chain, start: int, end: int) -> Any:
@@ -51,7 +51,7 @@ def _transpose(c: Chain, axes: Any) -> Any:
 
 
 def _atleast(c: Chain, ndim: int) -> Any:
-    return c.reshape(0, c.wanted[0].shape)
+    return c.reshape(0, c.out_avals[0].shape)
 
 
 def _as_strided(c: Chain, shape: Any, strides: Any, offset: int) -> Any:
@@ -72,7 +72,7 @@ def _repeat(c: Chain, repeats: int, axis: int | None) -> Any:
     shape = c.shape(x)
     if repeats == 1:
         return x
-    if not c.wanted[0].size:
+    if not c.out_avals[0].size:
         return None
     lead, rest = shape[: axis + 1], shape[axis + 1 :]
     wide = c.broadcast(c.expand(x, [axis + 1]), (*lead, repeats, *rest))
@@ -117,7 +117,7 @@ def _fftshift(c: Chain, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Any:
 
 
 def _concatenate(c: Chain, axis: int | None) -> Any:
-    xs: list[Source] = list(range(len(c.given)))
+    xs: list[Source] = list(range(len(c.in_avals)))
     if axis is None:
         return c.concatenate([c.flat(x) for x in xs], 0)
     return c.concatenate(xs, axis % c.of(0).ndim)
@@ -125,21 +125,21 @@ def _concatenate(c: Chain, axis: int | None) -> Any:
 
 def _stack(c: Chain, axis: int) -> Any:
     axis %= c.of(0).ndim + 1
-    return c.concatenate([c.expand(k, [axis]) for k in range(len(c.given))], axis)
+    return c.concatenate([c.expand(k, [axis]) for k in range(len(c.in_avals))], axis)
 
 
 def _nest(c: Chain, shape: tuple[int, ...], dtype: Dtype) -> Any:
-    rows = [c.cast(c.expand(k, [0]), dtype) for k in range(len(c.given))]
+    rows = [c.cast(c.expand(k, [0]), dtype) for k in range(len(c.in_avals))]
     return c.reshape(c.concatenate(rows, 0), shape) if len({c.shape(row)[1:] for row in rows}) == 1 else None
 
 
 def _depends(c: Chain, count: int) -> Any:
-    return [*c.several("Depends", range(len(c.given)), c.wanted)]
+    return [*c.several("Depends", range(len(c.in_avals)), c.out_avals)]
 
 
 def _split(c: Chain, sections: Any, axis: int) -> Any:
     axis %= c.of(0).ndim
-    sizes = [a.shape[axis] for a in c.wanted]
+    sizes = [a.shape[axis] for a in c.out_avals]
     return c.split(0, list(accumulate(sizes[:-1])), axis) if len(sizes) > 1 else [0]
 
 
@@ -151,18 +151,18 @@ def _unstack(c: Chain, axis: int) -> Any:
 
 
 def _broadcast_arrays(c: Chain) -> Any:
-    return c.of_one_shape(range(len(c.wanted)))
+    return c.of_one_shape(range(len(c.out_avals)))
 
 
 def _meshgrid(c: Chain, sparse: bool, indexing: str) -> Any:
-    ndim = len(c.given)
-    found: list[Source] = []
+    ndim = len(c.in_avals)
+    reshaped: list[Source] = []
     for k in range(ndim):
         at = 1 - k if indexing == "xy" and k < 2 <= ndim else k
         shape = [c.of(k).size if n == at else 1 for n in range(ndim)]
         told = tuple([-1 if n == k else 1 for n in range(ndim)]) if at == k else tuple(shape)
-        found.append(c.add("Reshape", [k], shape, told))
-    return found if sparse else c.of_one_shape(found)
+        reshaped.append(c.add("Reshape", [k], shape, told))
+    return reshaped if sparse else c.of_one_shape(reshaped)
 
 
 def _pad(c: Chain, widths: Any, mode: str) -> Any:
@@ -171,7 +171,7 @@ def _pad(c: Chain, widths: Any, mode: str) -> Any:
     low, high = ([w[side] for w in widths] for side in (0, 1))
     if mode == "constant":
         inputs = [0, c.cast(1, c.dtype(0))]
-        return c.add("Pad", inputs, c.wanted[0].shape, list(range(ndim)), tuple(low), tuple(high))
+        return c.add("Pad", inputs, c.out_avals[0].shape, list(range(ndim)), tuple(low), tuple(high))
     return _padded(c, 0, low, high, mode)
 
 
@@ -324,14 +324,14 @@ def _diagonal(c: Chain, offset: int, axis1: int, axis2: int) -> Any:
     size = max(min(shape[k] - start for k, start in zip(axes, starts, strict=True)), 0)
     rows, columns = (c.arange(start, start + size) for start in starts)
     sizes = tuple(1 if k in axes else n for k, n in enumerate(shape))
-    found = c.squeeze(c.gather(0, [rows, columns], axes, sizes), sorted(k + 1 for k in axes))
+    diagonal = c.squeeze(c.gather(0, [rows, columns], axes, sizes), sorted(k + 1 for k in axes))
     ndim = len(shape) - 1
-    return found if ndim == 1 else c.transpose(found, [*range(1, ndim), 0])
+    return diagonal if ndim == 1 else c.transpose(diagonal, [*range(1, ndim), 0])
 
 
 def _trace(c: Chain, offset: int, axis1: int, axis2: int) -> Any:
-    found = _diagonal(c, offset, axis1, axis2)
-    return c.sum(found, [c.of(found).ndim - 1])
+    diagonal = _diagonal(c, offset, axis1, axis2)
+    return c.sum(diagonal, [c.of(diagonal).ndim - 1])
 
 
 def _diag(c: Chain, k: int) -> Any:
@@ -345,7 +345,7 @@ def _diag(c: Chain, k: int) -> Any:
 MOVEMENT: dict[str, Callable[..., Any]] = {
     "arange": _arange, "array": _nest, "as_strided": _as_strided, "atleast": _atleast, "bartlett": _window(_bartlett),
     "blackman": _window(_blackman), "broadcast_arrays": _broadcast_arrays,
-    "broadcast_to": lambda c, shape: c.broadcast(0, c.wanted[0].shape), "concatenate": _concatenate,
+    "broadcast_to": lambda c, shape: c.broadcast(0, c.out_avals[0].shape), "concatenate": _concatenate,
     "constant": _constant, "constant_like": _constant_like, "depends": _depends, "diag": _diag, "diagonal": _diagonal,
     "expand_dims": _expand_dims, "eye": _eye, "fftfreq": _fftfreq, "fftshift": _fftshift, "flatten": _flatten,
     "flip": _flip, "full": _full, "full_like": _full_like, "hamming": _window(_hamming), "hanning": _window(_hanning),

@@ -10,7 +10,7 @@ from typing import Any
 from mxcompat._graph.ir.aval import complex64, float32, int32, uint32
 from mxcompat._ops.products.einsum import own_sums
 from mxcompat._ops.products.einsum_notation import parse
-from mxcompat._ops.products.einsum_path import Step, contraction_order
+from mxcompat._ops.products.einsum_path import Contraction, contraction_order
 
 from .chain import Chain, Constant, Source
 
@@ -21,16 +21,16 @@ Operand = tuple[Source, str]
 
 
 def _einsum(c: Chain, subscripts: str) -> Any:
-    equation = parse(subscripts, [a.shape for a in c.given], "einsum")
+    equation = parse(subscripts, [a.shape for a in c.in_avals], "einsum")
     at_hand: list[Operand] = []
     for k, labels in enumerate(equation.terms):
         at_hand.append((c.broadcast(k, tuple([equation.sizes[label] for label in labels])), labels))
-    for step in contraction_order(equation):
-        taken = [at_hand[p] for p in step.places]
-        at_hand = [x for k, x in enumerate(at_hand) if k not in step.places]
-        if len(taken) > 2:
+    for contraction in contraction_order(equation):
+        operands = [at_hand[p] for p in contraction.places]
+        at_hand = [x for k, x in enumerate(at_hand) if k not in contraction.places]
+        if len(operands) > 2:
             return None
-        at_hand.append(_contracted(c, taken, step))
+        at_hand.append(_contracted(c, operands, contraction))
         if len(at_hand) > 1:
             x, labels = at_hand.pop()
             at_hand.append((c.transpose(x, range(len(labels))), labels))
@@ -38,17 +38,17 @@ def _einsum(c: Chain, subscripts: str) -> Any:
     return c.transpose(x, [labels.index(label) for label in equation.output])
 
 
-def _contracted(c: Chain, taken: Sequence[Operand], step: Step) -> Operand:
-    """Do one step of einsum: first the sums within each operand, then the product."""
+def _contracted(c: Chain, operands: Sequence[Operand], contraction: Contraction) -> Operand:
+    """Do one contraction of einsum: first the sums within each operand, then the product."""
     ready = []
-    for k, operand in enumerate(taken):
+    for k, operand in enumerate(operands):
         x, labels = _diagonals(c, operand)
-        gone = [labels.index(label) for label in own_sums(k, taken, step)]
-        x = c.sum(x, gone) if gone else x
-        ready.append((x, "".join(label for n, label in enumerate(labels) if n not in gone)))
+        summed = [labels.index(label) for label in own_sums(k, operands, contraction)]
+        x = c.sum(x, summed) if summed else x
+        ready.append((x, "".join(label for n, label in enumerate(labels) if n not in summed)))
     if len(ready) == 1:
         return ready[0]
-    return _pair(c, ready[0], ready[1], step.kept)
+    return _pair(c, ready[0], ready[1], contraction.kept)
 
 
 def _diagonals(c: Chain, operand: Operand) -> Operand:
@@ -67,8 +67,8 @@ def _diagonals(c: Chain, operand: Operand) -> Operand:
         axes += own
         indices += [places] * len(own)
     sizes = tuple(1 if k in axes else n for k, n in enumerate(shape))
-    found = c.squeeze(c.gather(x, indices, axes, sizes), [len(common) + k for k in sorted(axes)])
-    return found, "".join(twice) + "".join(label for label in labels if label not in twice)
+    diagonals = c.squeeze(c.gather(x, indices, axes, sizes), [len(common) + k for k in sorted(axes)])
+    return diagonals, "".join(twice) + "".join(label for label in labels if label not in twice)
 
 
 def _pair(c: Chain, a: Operand, b: Operand, kept: Collection[str]) -> Operand:
@@ -155,7 +155,7 @@ def _kron(c: Chain) -> Any:
 
 def _addmm(c: Chain) -> Any:
     """Matrix product plus an addend; for complex numbers MLX multiplies and adds separately."""
-    dtype, shape = c.wanted[0].dtype, c.wanted[0].shape
+    dtype, shape = c.out_avals[0].dtype, c.out_avals[0].shape
     scales = tuple(c.numbers[3:]) or (1.0, 1.0)
     if None in scales:
         return None
@@ -215,21 +215,21 @@ def _gather_qmm(biased: bool) -> Callable[..., Any]:
         given = [packed + 1 if left else None, packed + 1 + left if right else None]
         indices = _chosen(c, [c.shape(0)[:-2], c.shape(packed)[:-2]], given)
         arguments = [*_scheme(how), transpose, False, False]
-        return c.add("GatherQMM", [0, *parts, *indices], c.wanted[0].shape, *arguments, dtype=c.wanted[0].dtype)
+        return c.add("GatherQMM", [0, *parts, *indices], c.out_avals[0].shape, *arguments, dtype=c.out_avals[0].dtype)
 
     return rule
 
 
 def _quantized_matmul(c: Chain, how: Any, transpose: bool) -> Any:
     """Quantized product. Our op takes the packed weights last, MLX's takes them second."""
-    last = len(c.given) - 1
-    dtype = c.wanted[0].dtype
+    last = len(c.in_avals) - 1
+    dtype = c.out_avals[0].dtype
     inputs = [c.cast(0, dtype), last, *[c.cast(k, dtype) if how[0] == "affine" else k for k in range(1, last)]]
-    return c.add("QuantizedMatmul", inputs, c.wanted[0].shape, *_scheme(how), transpose, dtype=dtype)
+    return c.add("QuantizedMatmul", inputs, c.out_avals[0].shape, *_scheme(how), transpose, dtype=dtype)
 
 
 def _quantize(c: Chain, how: Any) -> Any:
-    return c.several("Quantize", [0], c.wanted, *_scheme(how), False) if how[0] == "affine" else None
+    return c.several("Quantize", [0], c.out_avals, *_scheme(how), False) if how[0] == "affine" else None
 
 
 def _dequantize(c: Chain, how: Any, dtype: Any) -> Any:
@@ -244,19 +244,19 @@ def _dequantize(c: Chain, how: Any, dtype: Any) -> Any:
         codes.append(c.op("BitwiseBinary", up, Constant(32 - bits, uint32), arguments=[4]))
     ndim = c.of(words).ndim
     rows = c.concatenate([c.expand(x, [ndim]) for x in codes], ndim)
-    shape = c.wanted[0].shape
+    shape = c.out_avals[0].shape
     apart = (*shape[:-1], shape[-1] // group, group)
     out = c.cast(c.reshape(rows, apart, (*shape[:-1], -1, group)), c.dtype(scales))
     out = c.op("Multiply", out, c.expand(scales, [ndim]))
     out = c.op("Add", out, c.expand(biases, [ndim]))
-    return c.cast(c.reshape(out, shape, (*shape[:-1], -1)), c.wanted[0].dtype)
+    return c.cast(c.reshape(out, shape, (*shape[:-1], -1)), c.out_avals[0].dtype)
 
 
 def _block_masked_mm(c: Chain, size: int, given: tuple[bool, ...]) -> Any:
     sides = c.of_one_dtype([0, 1])
     if not any(given):
         return c.matmul(*sides)
-    return c.add("BlockMaskedMM", [*sides, *range(2, len(c.given))], c.wanted[0].shape, size)
+    return c.add("BlockMaskedMM", [*sides, *range(2, len(c.in_avals))], c.out_avals[0].shape, size)
 
 
 def _convolve(c: Chain, mode: str) -> Any:
@@ -270,10 +270,10 @@ def _convolve(c: Chain, mode: str) -> Any:
         rows = c.add("Pad", [rows, zero], shape, [0, 1, 2], (0, low, 0), (0, high, 0))
         low = high = 0
     kernel = c.reshape(c.turned(y, 0), (1, size, 1), (1, -1, 1))
-    shape = (1, c.wanted[0].size, 1)
+    shape = (1, c.out_avals[0].size, 1)
     sides = c.of_one_dtype([rows, kernel])
-    found = c.add("Convolution", sides, shape, [1], [low], [high], [1], [1], 1, False)
-    return c.reshape(found, c.wanted[0].shape, (-1,))
+    convolved = c.add("Convolution", sides, shape, [1], [low], [high], [1], [1], 1, False)
+    return c.reshape(convolved, c.out_avals[0].shape, (-1,))
 
 
 PRODUCTS: dict[str, Callable[..., Any]] = {

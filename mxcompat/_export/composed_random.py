@@ -139,10 +139,10 @@ def _categorical(c: Chain, axis: int, shape: tuple[int, ...], samples: bool) -> 
     x = c.op("Add", _noise(c, shape, float32), logits)
     kept = [1 if k == axis % ndim else n for k, n in enumerate(shape)]
     if shape[axis] == 1:
-        found: Source = c.filled(0, kept, uint32)
+        drawn: Source = c.filled(0, kept, uint32)
     else:
-        found = c.add("ArgReduce", [x], kept, 1, axis % ndim, dtype=uint32)
-    return c.squeeze(found, [axis % ndim])
+        drawn = c.add("ArgReduce", [x], kept, 1, axis % ndim, dtype=uint32)
+    return c.squeeze(drawn, [axis % ndim])
 
 
 def _categorical_line(c: Chain, shape: tuple[int, ...]) -> Any:
@@ -156,8 +156,8 @@ def _categorical_line(c: Chain, shape: tuple[int, ...]) -> Any:
     bounds = c.unary("Scan", weights, 2, 0, False, False)
     place = _between(c, Constant(0.0, float32), Constant(1.0, float32), shape, float32)
     place = c.op("Multiply", place, c.sum(weights, [0]))
-    found = c.add("SearchSorted", [bounds, place], shape, True, dtype=uint32)
-    return c.op("Subtract", found, Constant(1, uint32))
+    drawn = c.add("SearchSorted", [bounds, place], shape, True, dtype=uint32)
+    return c.op("Subtract", drawn, Constant(1, uint32))
 
 
 def _permutation(c: Chain, size: int) -> Any:
@@ -168,10 +168,10 @@ def _permute(c: Chain, axis: int) -> Any:
     shape = c.shape(1)
     axis %= len(shape)
     sizes = [1 if k == axis else n for k, n in enumerate(shape)]
-    found: Source = c.gather(1, [_permutation(c, shape[axis])], [axis], sizes)
+    permuted: Source = c.gather(1, [_permutation(c, shape[axis])], [axis], sizes)
     if axis:
-        found = c.transpose(found, [*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)])
-    return c.squeeze(found, [axis + 1])
+        permuted = c.transpose(permuted, [*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)])
+    return c.squeeze(permuted, [axis + 1])
 
 
 def _multivariate_normal(c: Chain, shape: tuple[int, ...]) -> Any:

@@ -72,7 +72,7 @@ def _arg_reduce(kind: int) -> Callable[..., Any]:
             found: Source = c.filled(0, kept, uint32)
         else:
             found = c.add("ArgReduce", [x], kept, kind, at, dtype=uint32)
-        ndim = c.wanted[0].ndim
+        ndim = c.out_avals[0].ndim
         if flat and ndim:
             return c.expand(found, range(ndim - 1)) if ndim > 1 else found
         return found if keepdims and not flat else c.squeeze(found, [at])
@@ -81,8 +81,8 @@ def _arg_reduce(kind: int) -> Callable[..., Any]:
 
 
 def _count_nonzero(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
-    found = c.test("NotEqual", 0, c.constant(0, 0))
-    return c.sum(c.cast(found, int32), axes, keepdims)
+    nonzero = c.test("NotEqual", 0, c.constant(0, 0))
+    return c.sum(c.cast(nonzero, int32), axes, keepdims)
 
 
 def _median(c: Chain, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -126,7 +126,7 @@ def _line(c: Chain, axis: int | None) -> tuple[Source, int]:
 def _sort(name: str) -> Callable[..., Any]:
     def rule(c: Chain, axis: int | None) -> Any:
         x, at = _line(c, axis)
-        return c.add(name, [x], c.shape(x), at, dtype=c.wanted[0].dtype)
+        return c.add(name, [x], c.shape(x), at, dtype=c.out_avals[0].dtype)
 
     return rule
 
@@ -134,7 +134,7 @@ def _sort(name: str) -> Callable[..., Any]:
 def _partition(name: str) -> Callable[..., Any]:
     def rule(c: Chain, kth: int, axis: int | None) -> Any:
         x, at = _line(c, axis)
-        return c.add(name, [x], c.shape(x), kth % c.shape(x)[at], at, dtype=c.wanted[0].dtype)
+        return c.add(name, [x], c.shape(x), kth % c.shape(x)[at], at, dtype=c.out_avals[0].dtype)
 
     return rule
 
@@ -154,7 +154,7 @@ def _scan(name: str) -> Callable[..., Any]:
         if name == "logcumsumexp":
             x = c.floating(x)
         arguments = _SCANS.index(name), at, reverse, inclusive
-        return c.add("Scan", [x], c.shape(x), *arguments, dtype=c.wanted[0].dtype)
+        return c.add("Scan", [x], c.shape(x), *arguments, dtype=c.out_avals[0].dtype)
 
     return rule
 
@@ -187,7 +187,7 @@ def _norm(c: Chain, order: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     ndim = c.of(0).ndim
     if order is None:
         if len(axes) == ndim > 1:
-            return c.reshape(_length(c, c.flat(0), [0], keepdims), c.wanted[0].shape)
+            return c.reshape(_length(c, c.flat(0), [0], keepdims), c.out_avals[0].shape)
         return _length(c, 0, axes, keepdims)
     return _vector_norm(c, order, axes, keepdims) if len(axes) == 1 else _matrix_norm(c, order, axes, keepdims)
 
@@ -205,15 +205,15 @@ def _vector_norm(c: Chain, order: Any, axes: tuple[int, ...], keepdims: bool) ->
     if order == 2:
         return _length(c, 0, axes, keepdims)
     if order == 0:
-        return c.cast(c.sum(c.test("NotEqual", 0, Constant(0, int32)), axes, keepdims), c.wanted[0].dtype)
+        return c.cast(c.sum(c.test("NotEqual", 0, Constant(0, int32)), axes, keepdims), c.out_avals[0].dtype)
     sizes = absolute(c, 0)
     if order in (inf, -inf):
-        return c.cast(c.reduced(sizes, MAX if order > 0 else MIN, axes, keepdims), c.wanted[0].dtype)
+        return c.cast(c.reduced(sizes, MAX if order > 0 else MIN, axes, keepdims), c.out_avals[0].dtype)
     if order == 1:
-        return c.cast(c.sum(sizes, axes, keepdims), c.wanted[0].dtype)
-    powers = c.op("Power", sizes, Constant(order, c.wanted[0].dtype))
+        return c.cast(c.sum(sizes, axes, keepdims), c.out_avals[0].dtype)
+    powers = c.op("Power", sizes, Constant(order, c.out_avals[0].dtype))
     total = c.sum(powers, axes, keepdims)
-    return c.op("Power", total, Constant(1 / order, c.wanted[0].dtype))
+    return c.op("Power", total, Constant(1 / order, c.out_avals[0].dtype))
 
 
 def _matrix_norm(c: Chain, order: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -225,7 +225,7 @@ def _matrix_norm(c: Chain, order: Any, axes: tuple[int, ...], keepdims: bool) ->
         shape = c.shape(0)
         values = c.add("SVD", [0], (*shape[:-2], min(shape[-2:])), False, dtype=real_dtype(c.dtype(0)))
         kind = {"nuc": SUM, 2: MAX, -2: MIN}[order]
-        out = c.cast(c.reduced(values, kind, [len(shape) - 2]), c.wanted[0].dtype)
+        out = c.cast(c.reduced(values, kind, [len(shape) - 2]), c.out_avals[0].dtype)
         return c.expand(out, sorted(axes)) if keepdims else out
     if order not in (1, -1, inf, -inf):
         return None
@@ -233,7 +233,7 @@ def _matrix_norm(c: Chain, order: Any, axes: tuple[int, ...], keepdims: bool) ->
     first, second = (rows, columns) if order in (1, -1) else (columns, rows)
     total = c.sum(absolute(c, 0), [first], keepdims)
     left = second if keepdims or second < first else second - 1
-    return c.cast(c.reduced(total, MAX if order > 0 else MIN, [left], keepdims), c.wanted[0].dtype)
+    return c.cast(c.reduced(total, MAX if order > 0 else MIN, [left], keepdims), c.out_avals[0].dtype)
 
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {

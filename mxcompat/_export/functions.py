@@ -18,7 +18,7 @@ from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import SCALAR, Node, scalar
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.traces import modes_of
+from mxcompat._graph.ir.trace_stack import modes_of
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._io.reading import PathSource
 from mxcompat._io.safetensors_io import read_tensors, write_tensors
@@ -60,19 +60,19 @@ class Traced(NamedTuple):
     def arguments(self) -> tuple[Aval, ...]:
         return self.program.in_avals[: self.positional + len(self.keywords)]
 
-    def taken(self, given: Sequence[Aval], named: dict[str, Aval]) -> list[int | str] | None:
+    def match_order(self, positional: Sequence[Aval], named: dict[str, Aval]) -> list[int | str] | None:
         """Return where each argument of the trace comes from: a position or a keyword. None if these arguments do not
         fit.
 
         Unknown keywords fill the positional arguments that are missing.
         """
         spare = [name for name in named if name not in self.keywords]
-        order = [*range(len(given)), *spare, *self.keywords]
-        if len(order) != len(self.arguments) or len(given) + len(spare) != self.positional:
+        order = [*range(len(positional)), *spare, *self.keywords]
+        if len(order) != len(self.arguments) or len(positional) + len(spare) != self.positional:
             return None
         if not named.keys() >= set(self.keywords):
             return None
-        avals = [given[key] if isinstance(key, int) else named[key] for key in order]
+        avals = [positional[key] if isinstance(key, int) else named[key] for key in order]
         if self.shapeless:
             fits = all(a.ndim == b.ndim and a.dtype is b.dtype for a, b in zip(avals, self.arguments, strict=True))
         else:
@@ -81,18 +81,20 @@ class Traced(NamedTuple):
 
 
 def _trace(fun: Callable[..., Any], args: tuple, kwargs: dict[str, Any], shapeless: bool) -> Traced:
-    given, named = _inputs(args, kwargs, "export_function")
-    avals = [x._node.aval for x in (*given, *named.values())]
+    positional, named = _inputs(args, kwargs, "export_function")
+    avals = [x._node.aval for x in (*positional, *named.values())]
     with Capture(avals, any_shape=shapeless) as capture:
-        stand_ins = handles(capture.placeholders)
-        value = fun(*stand_ins[: len(given)], **dict(zip(named, stand_ins[len(given) :], strict=True)))
+        inner_arguments = handles(capture.placeholders)
+        value = fun(
+            *inner_arguments[: len(positional)], **dict(zip(named, inner_arguments[len(positional) :], strict=True))
+        )
         outputs = [value] if isinstance(value, array) else value
         if not isinstance(outputs, (list, tuple)) or not all(isinstance(x, array) for x in outputs):
             raise ValueError("[export_function] Outputs can be either a single array, a tuple, or a list of arrays.")
         body = capture.close(nodes_of([*outputs]))
     if modes_of(body.captured):
         raise ValueError("[export_function] Cannot export a function that uses the arguments of one around it.")
-    return Traced(body.program, body.captured, len(given), tuple(named), shapeless)
+    return Traced(body.program, body.captured, len(positional), tuple(named), shapeless)
 
 
 def _inputs(args: tuple, kwargs: dict[str, Any], function: str) -> tuple[list[array], dict[str, array]]:
@@ -152,7 +154,7 @@ class FunctionExporter:
         traced = _trace(self._fun, args, kwargs, self._shapeless)
         given = traced.arguments[: traced.positional]
         named = dict(zip(traced.keywords, traced.arguments[traced.positional :], strict=True))
-        if any(known.taken(given, named) for known in self._traces):
+        if any(known.match_order(given, named) for known in self._traces):
             raise RuntimeError(
                 "[export_function] Attempting to export a function twice with the same signature is not allowed."
             )
@@ -189,11 +191,11 @@ def exporter(
     flag(shapeless, "exporter", "shapeless")
     if not os.path.isdir(os.path.dirname(file) or "."):
         raise RuntimeError(f"[export_function] Failed to open {file}")
-    made = object.__new__(FunctionExporter)
-    made._file, made._fun, made._shapeless, made._metadata = file, fun, shapeless, metadata
-    made._traces = []
-    made._closed = False
-    return made
+    new = object.__new__(FunctionExporter)
+    new._file, new._fun, new._shapeless, new._metadata = file, fun, shapeless, metadata
+    new._traces = []
+    new._closed = False
+    return new
 
 
 def export_function(
@@ -311,16 +313,16 @@ def import_function(
     shapes: dict[tuple, tuple[Program, list[Node]]] = {}
 
     def imported(*args: Any, **kwargs: Any) -> tuple[array, ...]:
-        given, named = _inputs(args, kwargs, "import_function::call")
-        given_avals = [x._node.aval for x in given]
+        positional, named = _inputs(args, kwargs, "import_function::call")
+        positional_avals = [x._node.aval for x in positional]
         named_avals = {name: x._node.aval for name, x in named.items()}
         for traced in traces:
-            order = traced.taken(given_avals, named_avals)
+            order = traced.match_order(positional_avals, named_avals)
             if order is not None:
                 break
         else:
-            raise ValueError(_no_match(traces, [*given_avals, *named_avals.values()], tuple(named)))
-        nodes = [(given[key] if isinstance(key, int) else named[key])._node for key in order]
+            raise ValueError(_no_match(traces, [*positional_avals, *named_avals.values()], tuple(named)))
+        nodes = [(positional[key] if isinstance(key, int) else named[key])._node for key in order]
         avals = tuple([n.aval for n in nodes])
         program, captured = traced.program, traced.captured
         if avals != traced.arguments:

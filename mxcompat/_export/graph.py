@@ -22,11 +22,11 @@ from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
 from mxcompat._transforms.compiling import CONSTANT
 from mxcompat._transforms.custom.derive import CUSTOM
 from mxcompat._transforms.gradients import Derivative, gradient, tangent
-from mxcompat._transforms.lowering import JVP, VJP, VMAP
+from mxcompat._transforms.transform_ops import JVP, VJP, VMAP
 
 from .chain import Chain, Constant, Group, Member, Part, Source
 from .fusion import Primitive, fused
-from .primitives import Made, is_known, made_of
+from .primitives import Decomposition, decompose, is_known
 
 __all__ = ["Graph"]
 
@@ -81,13 +81,13 @@ class Graph:
             if op is STOP_GRADIENT:
                 stopped.add(slot)
             part = 0
-            given = [values[s] for s in slots]
+            operands = [values[s] for s in slots]
             if op is ITEM:
                 several[slot], part = several[slots[0]], params[0]
             elif op in DIVMOD and stopped.intersection(slots) and self._still(slots, stopped, values):
-                several[slot], part = self._divmod(given), DIVMOD.index(op)
+                several[slot], part = self._divmod(operands), DIVMOD.index(op)
             else:
-                several[slot] = self._results_of(op, params, given, any_shape=self._any_shape)
+                several[slot] = self._results_of(op, params, operands, any_shape=self._any_shape)
             values[slot] = several[slot][part]
         return [values[s] for s in program.out_slots]
 
@@ -111,9 +111,9 @@ class Graph:
             elif node.op is ITEM:
                 several[node] = several[node.inputs[0]][node.params[0] :]
             else:
-                given = [several[n][0] for n in node.inputs]
+                operands = [several[n][0] for n in node.inputs]
                 before = len(self._made_by)
-                several[node] = self._results_of(node.op, node.params, given, node.aval)
+                several[node] = self._results_of(node.op, node.params, operands, node.aval)
                 self.made_for[node] = range(before, len(self._made_by))
         return {node: several[node][0] for node in nodes}
 
@@ -123,36 +123,36 @@ class Graph:
         return key
 
     def _results_of(
-        self, op: Op, params: tuple, given: Sequence[Any], made: Any = None, any_shape: bool = False
+        self, op: Op, params: tuple, operands: Sequence[Any], out: Any = None, any_shape: bool = False
     ) -> tuple:
-        """Return the results of an op. `made` is the aval (or avals) of the results, if known."""
+        """Return the results of an op. `out` is the aval (or avals) of the results, if known."""
         if op is CONSTANT:
             return (self._known_number(*params),)
         if op is CALL and self._fuses is not None:
-            return self._compiled(params[0], given, self._fuses)
+            return self._compiled(params[0], operands, self._fuses)
         if op in _CALLS:
-            return tuple(self.program(params[0], given))
-        found = _CONSISTS_OF[op](*params) if op in _CONSISTS_OF else None
-        if found is not None:
-            return self._transformed(found, given)
-        avals = [self.avals[value] for value in given]
-        made = op.infer((params, *avals)) if made is None else made
-        wanted = list(made) if isinstance(made, tuple) else [made]
+            return tuple(self.program(params[0], operands))
+        composition = _CONSISTS_OF[op](*params) if op in _CONSISTS_OF else None
+        if composition is not None:
+            return self._transformed(composition, operands)
+        avals = [self.avals[value] for value in operands]
+        out = op.infer((params, *avals)) if out is None else out
+        out_avals = list(out) if isinstance(out, tuple) else [out]
         named = dict(zip(op.params, params, strict=True))
-        numbers = [self._numbers.get(v) for v in given]
-        return self._lay_down(made_of(op, named, avals, wanted, numbers, any_shape), given, wanted)
+        numbers = [self._numbers.get(v) for v in operands]
+        return self._lay_down(decompose(op, named, avals, out_avals, numbers, any_shape), operands, out_avals)
 
-    def _compiled(self, program: Program, given: Sequence[Any], label: Callable[[Primitive], str]) -> tuple:
+    def _compiled(self, program: Program, operands: Sequence[Any], label: Callable[[Primitive], str]) -> tuple:
         """Return the results of a compiled function, simplified and fused."""
         inner = Graph(simplified=True)
         inputs = []
-        for k, value in enumerate(given):
+        for k, value in enumerate(operands):
             a = self.avals[value]
             known = value in self._numbers
             inputs.append(
                 inner._known_number(self._numbers[value], a.dtype) if known else inner.argument(("input", k), a)
             )
-        values = dict(zip(inputs, given, strict=True))
+        values = dict(zip(inputs, operands, strict=True))
         outputs = inner.program(program, inputs)
         met = [*inner.walk(outputs)]
         for value in met:
@@ -161,21 +161,23 @@ class Graph:
                 number = node.op is SCALAR
                 values[value] = self._known_number(node.value, node.aval.dtype) if number else self._array(node)
         for p in fused([p for p in met if isinstance(p, Primitive)], outputs, inner.avals, label):
-            made = self._primitive(
+            results = self._primitive(
                 p.name,
                 tuple([values[value] for value in p.inputs]),
                 [inner.avals[value] for value in p.results],
                 p.arguments,
             )
-            values.update(zip(p.results, made, strict=True))
+            values.update(zip(p.results, results, strict=True))
         return tuple([values[value] for value in outputs])
 
-    def _transformed(self, found: Mapped | Derivative, given: Sequence[Any]) -> tuple:
+    def _transformed(self, composition: Mapped | Derivative, operands: Sequence[Any]) -> tuple:
         """Return the results of a derivative or a mapped function. As in MLX, the ops that it consists of are shown."""
-        avals = found.program.in_avals
-        inputs = [self._spread(value, a) for value, a in zip(given, avals, strict=False)]
-        inputs += [self._constant(value, a) for value, a in zip(found.values, avals[len(given) :], strict=True)]
-        return tuple(self.program(found.program, inputs))
+        avals = composition.program.in_avals
+        inputs = [self._spread(value, a) for value, a in zip(operands, avals, strict=False)]
+        inputs += [
+            self._constant(value, a) for value, a in zip(composition.values, avals[len(operands) :], strict=True)
+        ]
+        return tuple(self.program(composition.program, inputs))
 
     def _spread(self, value: Any, a: Aval) -> Any:
         """Broadcast a cotangent that has fewer axes than its value."""
@@ -201,16 +203,16 @@ class Graph:
         """Return True if no derivative passes through the values in these slots."""
         return all(s in stopped or values[s] in self.constants for s in slots)
 
-    def _divmod(self, given: Sequence[Any]) -> tuple:
+    def _divmod(self, operands: Sequence[Any]) -> tuple:
         """Return the quotient and remainder of operands without derivatives; in MLX, they are the results of one
         primitive."""
-        avals = [self.avals[value] for value in given]
-        made = DIVMOD[0].infer(((), *avals))
-        chain = Chain(avals, [None, None], [made, made], self._any_shape)
-        parts = chain.several("DivMod", chain.together([0, 1], made.dtype), [made, made])
-        return self._lay_down(Made(chain.steps, [*parts]), given, [made, made])
+        avals = [self.avals[value] for value in operands]
+        out = DIVMOD[0].infer(((), *avals))
+        chain = Chain(avals, [None, None], [out, out], self._any_shape)
+        parts = chain.several("DivMod", chain.together([0, 1], out.dtype), [out, out])
+        return self._lay_down(Decomposition(chain.primitives, [*parts]), operands, [out, out])
 
-    def _lay_down(self, made: Made, given: Sequence[Any], wanted: Sequence[Aval]) -> tuple:
+    def _lay_down(self, decomposition: Decomposition, operands: Sequence[Any], out_avals: Sequence[Aval]) -> tuple:
         """Add the primitives of an op, and return its results."""
         between: list[tuple] = []
         numbers: dict[int, Any] = {}
@@ -222,19 +224,19 @@ class Graph:
                 return numbers[id(x)]
             if isinstance(x, Part):
                 return between[~x.of][x.number]
-            return given[x] if x >= 0 else between[~x][0]
+            return operands[x] if x >= 0 else between[~x][0]
 
-        for step in made.steps:
-            inputs = tuple([value(x) for x in step.inputs])
-            between.append(self._primitive(step.name, inputs, step.results, step.arguments))
+        for primitive in decomposition.primitives:
+            inputs = tuple([value(x) for x in primitive.inputs])
+            between.append(self._primitive(primitive.name, inputs, primitive.results, primitive.arguments))
         results = []
-        for x, a in zip(made.results, wanted, strict=True):
+        for x, a in zip(decomposition.results, out_avals, strict=True):
             if isinstance(x, Group):
                 key = ("group", len(self._groups))
                 self._groups[key], self.avals[key] = [value(part) for part in x.parts], a
                 results.append(key)
             else:
-                results.append(self._member(given[x.of], x.number, a) if isinstance(x, Member) else value(x))
+                results.append(self._member(operands[x.of], x.number, a) if isinstance(x, Member) else value(x))
         return tuple(results)
 
     def _member(self, group: Any, number: int, a: Aval) -> Any:
@@ -245,16 +247,16 @@ class Graph:
         row = self._array(leaf(rows[number], aval((1, *a.shape), a.dtype)))
         return self._primitive("Reshape", (row,), [a], [a.shape])[0]
 
-    def _primitive(self, name: str, inputs: tuple, made: Sequence[Aval], arguments: list[Any]) -> tuple:
+    def _primitive(self, name: str, inputs: tuple, out_avals: Sequence[Aval], arguments: list[Any]) -> tuple:
         """Return the results of a primitive, or of an equal one that exists already."""
         if name in _NOT_EXPORTED and self._simplified:
             return inputs
-        key = (name, inputs, tuple(made), repr(arguments)) if inputs and self._simplified else None
+        key = (name, inputs, tuple(out_avals), repr(arguments)) if inputs and self._simplified else None
         if key in self._known:
             return self._known[key]
         number = len(self._made_by)
-        results = tuple([("made", number, k) for k in range(len(made))])
-        self.avals.update(zip(results, made, strict=True))
+        results = tuple([("made", number, k) for k in range(len(out_avals))])
+        self.avals.update(zip(results, out_avals, strict=True))
         self._made_by.update(dict.fromkeys(results, Primitive(name, inputs, results, arguments)))
         if key is not None:
             self._known[key] = results

@@ -14,7 +14,7 @@ from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.op import Op
 from mxcompat._ops.define import TABLE
 
-from .chain import Chain, Group, Member, Source, Step
+from .chain import Chain, Entry, Group, Member, Source
 from .composed_elementwise import ELEMENTWISE
 from .composed_fast import FAST
 from .composed_indexing import INDEXING
@@ -24,7 +24,7 @@ from .composed_products import PRODUCTS
 from .composed_random import RANDOM
 from .composed_reductions import REDUCTIONS
 
-__all__ = ["Made", "is_known", "made_of"]
+__all__ = ["Decomposition", "decompose", "is_known"]
 
 _NAMES = {
     "block_masked_mm": "BlockMaskedMM", "conv": "Convolution", "from_fp8": "FromFP8", "linalg_cholesky": "Cholesky",
@@ -41,34 +41,34 @@ _RULES: dict[Op, Callable[..., Any]] = {
 they are not known."""
 
 
-class Made(NamedTuple):
+class Decomposition(NamedTuple):
     """The primitives of an op, and the sources of its results."""
 
-    steps: list[Step]
+    primitives: list[Entry]
     results: Sequence[Source | Group | Member]
 
 
-def made_of(
-    op: Op, params: dict[str, Any], given: Sequence[Aval], wanted: Sequence[Aval], numbers: Sequence[Any],
+def decompose(
+    op: Op, params: dict[str, Any], in_avals: Sequence[Aval], out_avals: Sequence[Aval], numbers: Sequence[Any],
     any_shape: bool = False,
-) -> Made:  # fmt: skip
+) -> Decomposition:  # fmt: skip
     """Return MLX's primitives for an op.
 
     Args:
         op: the op.
         params: its params, by name.
-        given: the avals of its inputs.
-        wanted: the avals of its results.
+        in_avals: the avals of its inputs.
+        out_avals: the avals of its results.
         numbers: the values of inputs that are Python numbers, else None.
         any_shape: whether the export is for arrays of other shapes, too.
     """
-    chain = Chain(given, numbers, wanted, any_shape)
-    found = _RULES[op](chain, **params) if op in _RULES else None
-    if found is None:
-        chain.steps.clear()
+    chain = Chain(in_avals, numbers, out_avals, any_shape)
+    results = _RULES[op](chain, **params) if op in _RULES else None
+    if results is None:
+        chain.primitives.clear()
         arguments = [list(p) if isinstance(p, tuple) else p for p in params.values()]
-        found = chain.several(_primitive_name(op.name), range(len(given)), wanted, *arguments)
-    return Made(chain.steps, found if isinstance(found, list) else [found])
+        results = chain.several(_primitive_name(op.name), range(len(in_avals)), out_avals, *arguments)
+    return Decomposition(chain.primitives, results if isinstance(results, list) else [results])
 
 
 def _primitive_name(name: str) -> str:

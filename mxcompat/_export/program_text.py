@@ -22,9 +22,9 @@ from mxcompat._ops.quantized.quantize import Scheme, scheme
 from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
 from mxcompat._transforms.compiling import CONSTANT
 from mxcompat._transforms.custom.derive import CUSTOM
-from mxcompat._transforms.custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from mxcompat._transforms.lowering import JVP, VJP, VMAP
+from mxcompat._transforms.custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from mxcompat._transforms.split import PULL
+from mxcompat._transforms.transform_ops import JVP, VJP, VMAP
 
 __all__ = ["DamagedProgram", "ProgramReader", "ProgramWriter", "dtype_named"]
 
@@ -55,9 +55,9 @@ def _name(op: Op) -> str:
 
 def _op(name: Any) -> Op:
     if isinstance(name, str):
-        found = _OWN.get(name.removeprefix(_PREFIX)) if name.startswith(_PREFIX) else TABLE.get(name)
-        if found is not None:
-            return found
+        record = _OWN.get(name.removeprefix(_PREFIX)) if name.startswith(_PREFIX) else TABLE.get(name)
+        if record is not None:
+            return record
     raise DamagedProgram(f"there is no op {name!r}")
 
 
@@ -178,11 +178,11 @@ class ProgramReader:
         if key in self._checked:
             return
         try:
-            found = op.abstract(node.params, avals)  # type: ignore[union-attr]
+            inferred = op.abstract(node.params, avals)  # type: ignore[union-attr]
         except Exception as error:
             raise DamagedProgram(f"[{op}] cannot be computed with {node.params!r}") from error
-        if found != node.aval:
-            raise DamagedProgram(f"[{op}] with {node.params!r} would give {found}")
+        if inferred != node.aval:
+            raise DamagedProgram(f"[{op}] with {node.params!r} would give {inferred}")
         self._checked.add(key)
 
     def decode(self, data: Any) -> Any:

@@ -23,12 +23,12 @@ _FACTOR, _SEED, _WORD = 0xC6A4A7935BD1E995, 0xC70F6907, (1 << 64) - 1
 def as_written(arrays: dict[str, Any]) -> dict[str, Any]:
     """Return the items in the order in which MLX writes them."""
     entries = [(_hash(name.encode()), name) for name in arrays]
-    found: list[tuple[int, str]] = []
+    listed: list[tuple[int, str]] = []
     for size in _SIZES:  # rehash the entries in their previous order, then insert further ones up to this size
-        if len(found) == len(entries):
+        if len(listed) == len(entries):
             break
-        found = _listed([*found, *entries[len(found) : size]], size)
-    return {name: arrays[name] for _, name in found}
+        listed = _listed([*listed, *entries[len(listed) : size]], size)
+    return {name: arrays[name] for _, name in listed}
 
 
 def _listed(entries: list[tuple[int, str]], size: int) -> list[tuple[int, str]]:
@@ -41,14 +41,14 @@ def _listed(entries: list[tuple[int, str]], size: int) -> list[tuple[int, str]]:
 
 def _hash(data: bytes) -> int:
     """Return the MurmurHash64A of a string, which is libstdc++'s `std::hash`."""
-    found = _SEED ^ (len(data) * _FACTOR & _WORD)
+    state = _SEED ^ (len(data) * _FACTOR & _WORD)
     for start in range(0, len(data), 8):
         part = data[start : start + 8]
         word = int.from_bytes(part, "little")
         if len(part) == 8:
             word = _mixed(word * _FACTOR & _WORD) * _FACTOR & _WORD
-        found = (found ^ word) * _FACTOR & _WORD
-    return _mixed(_mixed(found) * _FACTOR & _WORD)
+        state = (state ^ word) * _FACTOR & _WORD
+    return _mixed(_mixed(state) * _FACTOR & _WORD)
 
 
 def _mixed(word: int) -> int:

@@ -112,11 +112,11 @@ def read_tensors(source: Source, dtypes: dict[str, Dtype] | None = None) -> tupl
     if metadata and not (isinstance(metadata, dict) and all(isinstance(v, str) for v in metadata.values())):
         raise RuntimeError(f"[load_safetensors] Invalid json metadata {source.quoted}")
     start = 8 + length
-    found = {name: _entry(name, entry, dtypes, source.size - start) for name, entry in header.items()}
-    _refuse_overlaps(found)
-    arrays = {name: deferred(source, start + begin, shape, dtype) for name, (dtype, shape, begin, _) in found.items()}
+    entries = {name: _entry(name, entry, dtypes, source.size - start) for name, entry in header.items()}
+    _refuse_overlaps(entries)
+    arrays = {name: deferred(source, start + begin, shape, dtype) for name, (dtype, shape, begin, _) in entries.items()}
     if isinstance(source, StreamSource):
-        source.leave_at(start + max((end for *_, end in found.values()), default=0))
+        source.leave_at(start + max((end for *_, end in entries.values()), default=0))
     return arrays, dict(metadata)
 
 
@@ -133,10 +133,10 @@ def _parsed(source: Source, text: bytes) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         raise ValueError("a name occurs twice")
-    return made
+    return unique
 
 
 def _no_constant(text: str) -> NoReturn:
@@ -176,9 +176,9 @@ def _is_whole(number: Any) -> bool:
     return type(number) is int or (type(number) is float and number.is_integer())
 
 
-def _refuse_overlaps(found: dict[str, tuple[Dtype, tuple[int, ...], int, int]]) -> None:
+def _refuse_overlaps(entries: dict[str, tuple[Dtype, tuple[int, ...], int, int]]) -> None:
     last, reached = "", 0
-    for name, (_, _, begin, end) in sorted(found.items(), key=lambda item: item[1][2:]):
+    for name, (_, _, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
         if begin < reached and end > begin:
             raise RuntimeError(f"[load_safetensors] Tensor '{name}' invalid data offsets: it overlaps '{last}'.")
         if end > reached:

@@ -3,22 +3,22 @@
 
 static PyObject *s_value;
 static const Name names[] = {{"value", &s_value}, {NULL, NULL}};
-static PyObject *scalar, *traced, *item, *taken; /* set by `connect_code` */
+static PyObject *scalar, *traced, *item, *try_resolve_item; /* set by `connect_code` */
 
 /* An instruction: op and params, borrowed from `code`, and the slots that it reads. */
 typedef struct {
     PyObject *op, *params;
     Py_ssize_t count;
     const Py_ssize_t *reads;
-} Step;
+} Instruction;
 
 /* A Code with the slots of its roots. */
 typedef struct {
     PyObject_HEAD PyObject *code; /* the instructions and the kinds of the leaves */
-    Py_ssize_t steps, leaves, roots;
-    Step *step;
+    Py_ssize_t instructions, leaves, roots;
+    Instruction *instruction;
     PyObject **kind;
-    Py_ssize_t *slots; /* the slots that the steps read, then the slots of the roots */
+    Py_ssize_t *slots; /* the slots that the instructions read, then the slots of the roots */
     const Py_ssize_t *root;
 } Path;
 
@@ -30,7 +30,7 @@ static int path_traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int path_clear(PyObject *self) {
     Path *path = (Path *)self;
-    path->steps = path->leaves = path->roots = 0; /* the objects that they refer to may be freed now */
+    path->instructions = path->leaves = path->roots = 0; /* the objects that they refer to may be freed now */
     Py_CLEAR(path->code);
     return 0;
 }
@@ -39,7 +39,7 @@ static void path_dealloc(PyObject *self) {
     Path *path = (Path *)self;
     PyObject_GC_UnTrack(self);
     path_clear(self);
-    PyMem_Free(path->step);
+    PyMem_Free(path->instruction);
     PyMem_Free(path->kind);
     PyMem_Free(path->slots);
     free_object(self);
@@ -82,29 +82,29 @@ static int path_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(kwargs)
         PyErr_Format(PyExc_TypeError, "Path(instructions, kinds, roots), once: tuples of (op, params, slots)");
         return -1;
     }
-    Py_ssize_t steps = PyTuple_Size(instructions), leaves = PyTuple_Size(kinds);
+    Py_ssize_t total = PyTuple_Size(instructions), leaves = PyTuple_Size(kinds);
     path->code = PyTuple_Pack(2, instructions, kinds);
-    path->step = PyMem_Calloc(steps + 1, sizeof(Step));
+    path->instruction = PyMem_Calloc(total + 1, sizeof(Instruction));
     path->kind = PyMem_Calloc(leaves + 1, sizeof(PyObject *));
     path->slots = PyMem_Calloc(count + 1, sizeof(Py_ssize_t));
-    if (path->code == NULL || path->step == NULL || path->kind == NULL || path->slots == NULL) {
+    if (path->code == NULL || path->instruction == NULL || path->kind == NULL || path->slots == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     Py_ssize_t *next = path->slots;
-    for (Py_ssize_t k = 0; k < steps; k++) {
+    for (Py_ssize_t k = 0; k < total; k++) {
         PyObject *instruction = PyTuple_GetItem(instructions, k), *reads = PyTuple_GetItem(instruction, 2);
-        path->step[k] =
-            (Step){PyTuple_GetItem(instruction, 0), PyTuple_GetItem(instruction, 1), PyTuple_Size(reads), next};
-        if ((next = read_slots(reads, next, steps + leaves)) == NULL)
+        path->instruction[k] = (Instruction){
+            PyTuple_GetItem(instruction, 0), PyTuple_GetItem(instruction, 1), PyTuple_Size(reads), next};
+        if ((next = read_slots(reads, next, total + leaves)) == NULL)
             return -1;
     }
     for (Py_ssize_t k = 0; k < leaves; k++)
         path->kind[k] = PyTuple_GetItem(kinds, k);
-    if (read_slots(roots, next, steps + leaves) == NULL)
+    if (read_slots(roots, next, total + leaves) == NULL)
         return -1;
     path->root = next;
-    path->steps = steps;
+    path->instructions = total;
     path->leaves = leaves;
     path->roots = PyTuple_Size(roots);
     return 0;
@@ -121,30 +121,30 @@ static int put(PyObject **env, Py_ssize_t slot, PyObject *node) {
     return env[slot] == node;
 }
 
-/* Check that a node in the environment matches a step, and put the node's inputs into the environment. */
-static int take_step(const Step *step, PyObject **env, PyObject *node, int in_capture) {
+/* Check that a node in the environment matches an instruction, and put the node's inputs into the environment. */
+static int follow_instruction(const Instruction *instruction, PyObject **env, PyObject *node, int in_capture) {
     Fields *f = (Fields *)node;
-    if (node == NULL || !is_node(node) || f->op != step->op || (f->value != Py_None && !in_capture))
+    if (node == NULL || !is_node(node) || f->op != instruction->op || (f->value != Py_None && !in_capture))
         return 0;
-    if (f->params != step->params) {
+    if (f->params != instruction->params) {
         PyObject *own = Py_NewRef(f->params); /* the comparison may run any code */
-        int same = PyObject_RichCompareBool(own, step->params, Py_EQ);
+        int same = PyObject_RichCompareBool(own, instruction->params, Py_EQ);
         Py_DECREF(own);
         if (same != 1)
             return same;
     }
     PyObject *inputs = f->inputs;
-    if (PyTuple_Size(inputs) != step->count)
+    if (PyTuple_Size(inputs) != instruction->count)
         return 0;
     int same = 1;
-    for (Py_ssize_t k = 0; same && k < step->count; k++)
-        same = put(env, step->reads[k], PyTuple_GetItem(inputs, k));
+    for (Py_ssize_t k = 0; same && k < instruction->count; k++)
+        same = put(env, instruction->reads[k], PyTuple_GetItem(inputs, k));
     return same;
 }
 
 /* Give a node that is one of several results its value, if these exist. Return 1 if so. */
-static int is_taken(PyObject *node) {
-    PyObject *has = PyObject_CallFunctionObjArgs(taken, node, NULL);
+static int resolves(PyObject *node) {
+    PyObject *has = PyObject_CallFunctionObjArgs(try_resolve_item, node, NULL);
     int result = has == NULL ? -1 : has == Py_True;
     Py_XDECREF(has);
     return result;
@@ -167,19 +167,19 @@ static int is_leaf(PyObject *node, PyObject *kind, int is_placeholder, PyObject 
         return -1;
     if (value != Py_None)
         return 1;
-    return f->op == item ? is_taken(node) : 0;
+    return f->op == item ? resolves(node) : 0;
 }
 
 /* Return (order, leaves, avals of the leaves) of a filled environment, and steal its references. */
-static PyObject *followed(PyObject **env, Py_ssize_t steps, Py_ssize_t count) {
-    PyObject *order = PyList_New(steps), *leaves = PyList_New(count), *avals = PyList_New(count), *result = NULL;
+static PyObject *followed(PyObject **env, Py_ssize_t instructions, Py_ssize_t count) {
+    PyObject *order = PyList_New(instructions), *leaves = PyList_New(count), *avals = PyList_New(count), *result = NULL;
     if (order != NULL && leaves != NULL && avals != NULL) {
-        for (Py_ssize_t k = 0; k < steps; k++) {
+        for (Py_ssize_t k = 0; k < instructions; k++) {
             PyList_SetItem(order, k, env[k]);
             env[k] = NULL;
         }
         for (Py_ssize_t k = 0; k < count; k++) {
-            PyObject **node = &env[steps + count - 1 - k];
+            PyObject **node = &env[instructions + count - 1 - k];
             PyList_SetItem(avals, k, Py_NewRef(((Fields *)*node)->aval));
             PyList_SetItem(leaves, k, *node);
             *node = NULL;
@@ -194,18 +194,18 @@ static PyObject *followed(PyObject **env, Py_ssize_t steps, Py_ssize_t count) {
 
 /* Fill an environment, from the roots back to the leaves. */
 static int follow_back(Path *path, PyObject **env, PyObject *roots, PyObject *placeholders, PyObject *trace) {
-    Py_ssize_t steps = path->steps, leaves = path->leaves, given = PyTuple_Size(placeholders);
+    Py_ssize_t instructions = path->instructions, leaves = path->leaves, given = PyTuple_Size(placeholders);
     int same = given <= leaves && PyTuple_Size(roots) == path->roots, in_capture = PyObject_IsTrue(trace);
     if (in_capture < 0)
         return -1;
     for (Py_ssize_t k = 0; same == 1 && k < given; k++)
-        same = put(env, steps + leaves - 1 - k, PyTuple_GetItem(placeholders, k));
+        same = put(env, instructions + leaves - 1 - k, PyTuple_GetItem(placeholders, k));
     for (Py_ssize_t k = 0; same == 1 && k < path->roots; k++)
         same = put(env, path->root[k], PyTuple_GetItem(roots, k));
-    for (Py_ssize_t k = steps; same == 1 && k-- > 0;)
-        same = take_step(&path->step[k], env, env[k], in_capture);
+    for (Py_ssize_t k = instructions; same == 1 && k-- > 0;)
+        same = follow_instruction(&path->instruction[k], env, env[k], in_capture);
     for (Py_ssize_t k = 0; same == 1 && k < leaves; k++)
-        same = is_leaf(env[steps + leaves - 1 - k], path->kind[k], k < given, trace, in_capture);
+        same = is_leaf(env[instructions + leaves - 1 - k], path->kind[k], k < given, trace, in_capture);
     return same;
 }
 
@@ -215,12 +215,12 @@ static PyObject *follow(PyObject *self, PyObject *const *args, Py_ssize_t count)
     if (count != 3 || path->code == NULL)
         return PyErr_Format(PyExc_TypeError, "follow(roots, placeholders, trace)");
     PyObject *roots = PySequence_Tuple(args[0]), *placeholders = roots == NULL ? NULL : PySequence_Tuple(args[1]);
-    Py_ssize_t size = path->steps + path->leaves;
+    Py_ssize_t size = path->instructions + path->leaves;
     PyObject **env = placeholders == NULL ? NULL : PyMem_Calloc(size + 1, sizeof(PyObject *)), *result = NULL;
     if (env != NULL) {
         int same = follow_back(path, env, roots, placeholders, args[2]);
         if (same >= 0)
-            result = same ? followed(env, path->steps, path->leaves) : none();
+            result = same ? followed(env, path->instructions, path->leaves) : none();
         for (Py_ssize_t k = 0; k < size; k++)
             Py_XDECREF(env[k]);
         PyMem_Free(env);
@@ -354,7 +354,7 @@ static int go_to(Walk *walk, PyObject *node) {
     if (PyErr_Occurred())
         return -1;
     if (f->op == item && !walk->trace) {
-        int has = is_taken(node);
+        int has = resolves(node);
         if (has)
             return has < 0 || add_leaf(walk, node) < 0 ? -1 : 1;
     }
@@ -447,7 +447,7 @@ static PyObject *connect_code(PyObject *Py_UNUSED(module), PyObject *args) {
     set(&scalar, of_numbers);
     set(&traced, of_tracers);
     set(&item, of_items);
-    set(&taken, function);
+    set(&try_resolve_item, function);
     return none();
 }
 

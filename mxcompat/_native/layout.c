@@ -2,7 +2,7 @@
 #include "in_c.h"
 #include <stdint.h>
 
-enum { MOST_AXES = 64, TILE = 64, STEP = 4, LINE_BYTES = 64, SAME_SETS = 2048, TALL = 256 };
+enum { MOST_AXES = 64, TILE = 64, SIDE = 4, LINE_BYTES = 64, SAME_SETS = 2048, TALL = 256 };
 
 #ifdef __has_builtin
 #if __has_builtin(__builtin_shufflevector)
@@ -14,16 +14,16 @@ enum { MOST_AXES = 64, TILE = 64, STEP = 4, LINE_BYTES = 64, SAME_SETS = 2048, T
 #define FROM(row, column) from[(column) * from_column + (row)]
 #define TO(row, column) to[(row) * to_row + (column)]
 
-/* Copy a block of `STEP` by `STEP` elements. All are read before any is written. */
+/* Copy a block of `SIDE` by `SIDE` elements. All are read before any is written. */
 #define BLOCK(type)                                                                                                    \
     static inline void block_##type(type *restrict to, const type *restrict from, Py_ssize_t to_row,                  \
                                     Py_ssize_t from_column) {                                                          \
-        type block[STEP][STEP];                                                                                        \
-        for (int column = 0; column < STEP; column++)                                                                  \
-            for (int row = 0; row < STEP; row++)                                                                       \
+        type block[SIDE][SIDE];                                                                                        \
+        for (int column = 0; column < SIDE; column++)                                                                  \
+            for (int row = 0; row < SIDE; row++)                                                                       \
                 block[row][column] = FROM(row, column);                                                                \
-        for (int row = 0; row < STEP; row++)                                                                           \
-            for (int column = 0; column < STEP; column++)                                                              \
+        for (int row = 0; row < SIDE; row++)                                                                           \
+            for (int column = 0; column < SIDE; column++)                                                              \
                 TO(row, column) = block[row][column];                                                                  \
     }
 
@@ -32,19 +32,19 @@ BLOCK(uint16_t)
 BLOCK(uint64_t)
 
 #ifdef VECTORS
-typedef uint32_t Vector __attribute__((vector_size(STEP * 4)));
+typedef uint32_t Vector __attribute__((vector_size(SIDE * 4)));
 #define MIXED(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
 
 static inline void block_uint32_t(uint32_t *restrict to, const uint32_t *restrict from, Py_ssize_t to_row,
                                   Py_ssize_t from_column) {
-    Vector c[STEP], r[STEP];
-    for (int column = 0; column < STEP; column++)
+    Vector c[SIDE], r[SIDE];
+    for (int column = 0; column < SIDE; column++)
         memcpy(&c[column], &FROM(0, column), sizeof(Vector));
     Vector low = MIXED(c[0], c[1], 0, 4, 1, 5), high = MIXED(c[0], c[1], 2, 6, 3, 7);
     Vector low_too = MIXED(c[2], c[3], 0, 4, 1, 5), high_too = MIXED(c[2], c[3], 2, 6, 3, 7);
     r[0] = MIXED(low, low_too, 0, 1, 4, 5), r[1] = MIXED(low, low_too, 2, 3, 6, 7);
     r[2] = MIXED(high, high_too, 0, 1, 4, 5), r[3] = MIXED(high, high_too, 2, 3, 6, 7);
-    for (int row = 0; row < STEP; row++)
+    for (int row = 0; row < SIDE; row++)
         memcpy(&TO(row, 0), &r[row], sizeof(Vector));
 }
 #else
@@ -61,12 +61,12 @@ BLOCK(uint32_t)
             for (Py_ssize_t top = 0; top < rows; top += TILE) {                                                        \
                 Py_ssize_t bottom = top + TILE < rows ? top + TILE : rows, row = top;                                  \
                 Py_ssize_t right = left + TILE < columns ? left + TILE : columns;                                      \
-                for (; row + STEP <= bottom; row += STEP) {                                                            \
+                for (; row + SIDE <= bottom; row += SIDE) {                                                            \
                     Py_ssize_t column = left;                                                                          \
-                    for (; column + STEP <= right; column += STEP)                                                     \
+                    for (; column + SIDE <= right; column += SIDE)                                                     \
                         block_##type(&TO(row, column), &FROM(row, column), to_row, from_column);                       \
                     for (; column < right; column++)                                                                   \
-                        for (int k = 0; k < STEP; k++)                                                                 \
+                        for (int k = 0; k < SIDE; k++)                                                                 \
                             TO(row + k, column) = FROM(row + k, column);                                               \
                 }                                                                                                      \
                 for (; row < bottom; row++)                                                                            \
@@ -83,8 +83,8 @@ BLOCK(uint32_t)
             for (Py_ssize_t row = 0; row < rows; row += LINE) {                                                        \
                 for (int k = 0; k < LINE; k++)                                                                         \
                     memcpy(lines + k * LINE, &FROM(row, column + k), LINE_BYTES);                                      \
-                for (int r = 0; r < LINE; r += STEP)                                                                   \
-                    for (int c = 0; c < LINE; c += STEP)                                                               \
+                for (int r = 0; r < LINE; r += SIDE)                                                                   \
+                    for (int c = 0; c < LINE; c += SIDE)                                                               \
                         block_##type(&TO(row + r, column + c), lines + c * LINE + r, to_row, LINE);                    \
             }                                                                                                          \
     }                                                                                                                  \

@@ -61,15 +61,15 @@ FOLD(uint32_t, PRODUCT, )
 FOLD(uint8_t, LARGER, )
 FOLD(uint8_t, SMALLER, )
 
-/* Scan `WIDTH` lines, which are `apart` elements apart. The elements of a line are `step` apart. */
+/* Scan `WIDTH` lines, which are `apart` elements apart. The elements of a line are `stride` apart. */
 #define SCANNED(type, combine, WIDTH)                                                                                  \
-    static void scanned_##type##_##combine##_##WIDTH(type *to, const type *from, Py_ssize_t count, Py_ssize_t step,    \
+    static void scanned_##type##_##combine##_##WIDTH(type *to, const type *from, Py_ssize_t count, Py_ssize_t stride,  \
                                                      Py_ssize_t apart) {                                               \
         type held[WIDTH];                                                                                              \
         for (int k = 0; k < WIDTH; k++)                                                                                \
             to[k * apart] = held[k] = from[k * apart];                                                                 \
         while (--count > 0) {                                                                                          \
-            from += step, to += step;                                                                                  \
+            from += stride, to += stride;                                                                              \
             for (int k = 0; k < WIDTH; k++)                                                                            \
                 to[k * apart] = held[k] = combine(held[k], from[k * apart]);                                           \
         }                                                                                                              \
@@ -79,33 +79,33 @@ FOLD(uint8_t, SMALLER, )
     SCANNED(type, combine, 1)                                                                                          \
     SCANNED(type, combine, 4)                                                                                          \
     static void lines_##type##_##combine(type *to, const type *from, Py_ssize_t lines, Py_ssize_t count,               \
-                                         Py_ssize_t step, Py_ssize_t apart) {                                          \
+                                         Py_ssize_t stride, Py_ssize_t apart) {                                        \
         for (; lines >= LINES; lines -= LINES, to += LINES * apart, from += LINES * apart)                             \
-            scanned_##type##_##combine##_4(to, from, count, step, apart);                                              \
+            scanned_##type##_##combine##_4(to, from, count, stride, apart);                                            \
         for (; lines > 0; lines--, to += apart, from += apart)                                                         \
-            scanned_##type##_##combine##_1(to, from, count, step, apart);                                              \
+            scanned_##type##_##combine##_1(to, from, count, stride, apart);                                            \
     }                                                                                                                  \
     static void scan_##type##_##combine(void *target, const void *source, Py_ssize_t blocks, Py_ssize_t rows,          \
                                         Py_ssize_t length, int reverse, int inclusive) {                               \
-        Py_ssize_t step = reverse ? -length : length, start = reverse ? (rows - 1) * length : 0;                       \
+        Py_ssize_t stride = reverse ? -length : length, start = reverse ? (rows - 1) * length : 0;                     \
         Py_ssize_t count = inclusive ? rows : rows - 1;                                                                \
-        type *to = (type *)target + start + (inclusive ? 0 : step);                                                    \
+        type *to = (type *)target + start + (inclusive ? 0 : stride);                                                  \
         const type *from = (const type *)source + start;                                                               \
         if (count < 1)                                                                                                 \
             return;                                                                                                    \
         if (length == 1) {                                                                                             \
-            lines_##type##_##combine(to, from, blocks, count, step, rows);                                             \
+            lines_##type##_##combine(to, from, blocks, count, stride, rows);                                           \
             return;                                                                                                    \
         }                                                                                                              \
         for (; blocks > 0; blocks--, to += rows * length, from += rows * length) {                                     \
             if (length < WIDE) {                                                                                       \
-                lines_##type##_##combine(to, from, length, count, step, 1);                                            \
+                lines_##type##_##combine(to, from, length, count, stride, 1);                                          \
                 continue;                                                                                              \
             }                                                                                                          \
             memcpy(to, from, (size_t)length * sizeof(type));                                                           \
             for (Py_ssize_t row = 1; row < count; row++) {                                                             \
-                type *restrict now = to + row * step;                                                                  \
-                const type *before = now - step, *x = from + row * step;                                               \
+                type *restrict now = to + row * stride;                                                                \
+                const type *before = now - stride, *x = from + row * stride;                                           \
                 for (Py_ssize_t k = 0; k < length; k++)                                                                \
                     now[k] = combine(before[k], x[k]);                                                                 \
             }                                                                                                          \

@@ -15,7 +15,7 @@ from mxcompat._array.errors import bad_cast, expected, incompatible
 from mxcompat._graph.ir.aval import aval, float32, format_shape
 from mxcompat._graph.ir.capture import Body, Capture
 from mxcompat._graph.ir.node import Node, apply, scalar
-from mxcompat._graph.ir.traces import innermost_trace
+from mxcompat._graph.ir.trace_stack import innermost_trace
 from mxcompat._ops.arguments import is_sequence
 from mxcompat._ops.creation.filled import FULL
 from mxcompat._ops.elementwise.casts import STOP_GRADIENT
@@ -26,8 +26,8 @@ from . import (
 )
 from .custom.derive import pulled_back, pushed_forward
 from .functions import argument_numbers, check_callable, transformed
-from .lowering import VJP, check_indices
 from .mixed_forward import pushed
+from .transform_ops import VJP, check_indices
 from .trees import Substitution, TreeSlots, copied, nodes_in, rebuilt
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
@@ -93,30 +93,30 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
         _check_given(args, kwargs, numbers, names, tag)
         slots = TreeSlots()
         positional = list(args)
-        wanted = slots.add(positional, numbers)
+        positions = slots.add(positional, numbers)
         if kwargs:
-            wanted += slots.add(kwargs, names)
-        if not wanted:
+            positions += slots.add(kwargs, names)
+        if not positions:
             raise ValueError("[grad] Must specify at least one argument.")
         # The user's function may update its arguments in place; the caller's arrays must not change.
-        given = handles(nodes_of(slots.arrays))
-        stand_ins = [*map(given.__getitem__, wanted)]
-        reals = nodes_of(stand_ins)
+        arrays = handles(nodes_of(slots.arrays))
+        differentiated = [*map(arrays.__getitem__, positions)]
+        reals = nodes_of(differentiated)
         with Capture(reals, mode="vjp") as capture:
-            exchange(stand_ins, reals, capture.placeholders)
-            capture.given = nodes_of(given)
-            with Substitution(slots, given):
+            exchange(differentiated, reals, capture.placeholders)
+            capture.other_arguments = nodes_of(arrays)
+            with Substitution(slots, arrays):
                 value = fun(*positional, **kwargs)
             _check_value(value, tag)
             loss, *others = nodes_in(value)
             _check_scalar(loss)
             # the other outputs do not depend on the arguments
             outputs = [loss, *[n for n in others if n.trace >= capture.id]]
-            del given
-            capture.given = ()
+            del arrays
+            capture.other_arguments = ()
             cotangents = [scalar(1.0, _ONE)]
             body = capture.close(outputs, keep=True, derive=pulled_back(reals, cotangents))
-        exchange(stand_ins, capture.placeholders, reals)  # release the second reference to the buffers
+        exchange(differentiated, capture.placeholders, reals)  # release the second reference to the buffers
         node = _pull_back(body, reals, cotangents)
         asked = [*map(args.__getitem__, numbers)], {k: v for k, v in kwargs.items() if k in names} if names else {}
         try:
@@ -177,8 +177,8 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
     primals, cotangents = _arrays(primals, "vjp"), _arrays(cotangents, "vjp")
     reals = nodes_of(primals)
     with Capture(reals, mode="vjp") as capture:
-        stand_ins = handles(capture.placeholders)
-        result = _as_list(fun(*stand_ins))
+        inner_primals = handles(capture.placeholders)
+        result = _as_list(fun(*inner_primals))
         outputs = [x._node for x in result if not _is_stopped(x._node)]
         for k, out in enumerate(outputs):
             if k >= len(cotangents):
@@ -188,10 +188,10 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
                 )
             if out.aval.shape != cotangents[k].shape:
                 raise _mismatch(out, cotangents[k].shape, only=len(result) == 1)
-        given = _first_of_each(outputs, nodes_of(cotangents[: len(outputs)]))
-        body = capture.close(outputs, keep=True, derive=pulled_back(reals, given))
-    exchange(stand_ins, capture.placeholders, reals)
-    node = _pull_back(body, reals, given)
+        cotangent_nodes = _first_of_each(outputs, nodes_of(cotangents[: len(outputs)]))
+        body = capture.close(outputs, keep=True, derive=pulled_back(reals, cotangent_nodes))
+    exchange(inner_primals, capture.placeholders, reals)
+    node = _pull_back(body, reals, cotangent_nodes)
     return copied(result), wrap_all(node, len(body.outputs))
 
 
@@ -230,16 +230,16 @@ def jvp(fun: Callable[..., Any], primals: list[array], tangents: list[array]) ->
             raise ValueError("[jvp] Input shape does not match shape of tangent.")
     reals = nodes_of(primals)
     with Capture(reals, mode="jvp") as capture:
-        stand_ins = handles(capture.placeholders)
-        result = _as_list(fun(*stand_ins))
+        inner_primals = handles(capture.placeholders)
+        result = _as_list(fun(*inner_primals))
         outputs = nodes_of(result)
-        given = nodes_of(tangents)
-        body = capture.close(outputs, keep=True, derive=pushed_forward(reals, given, len(outputs)))
-    exchange(stand_ins, capture.placeholders, reals)
+        tangent_nodes = nodes_of(tangents)
+        body = capture.close(outputs, keep=True, derive=pushed_forward(reals, tangent_nodes, len(outputs)))
+    exchange(inner_primals, capture.placeholders, reals)
     check_indices(body.program, len(reals), len(outputs), "JVP")
     node = body.derived
     if node is None:
-        node = pushed(body.program, (*reals, *body.captured), given, len(outputs))
+        node = pushed(body.program, (*reals, *body.captured), tangent_nodes, len(outputs))
     body.redirect(node)
     return copied(result), wrap_all(node, len(body.outputs))
 
@@ -248,11 +248,11 @@ def _arrays(values: Any, tag: str) -> list[array]:
     """Return the arrays of an argument that must be a sequence of arrays."""
     if not is_sequence(values):
         raise expected(tag, "a list of arrays", values)
-    found = list(values)
-    for x in found:
+    arrays = list(values)
+    for x in arrays:
         if not isinstance(x, array):
             raise incompatible(tag, f"Expected a list of arrays, got {type(x).__name__} in it.")
-    return [plain_handle(x) for x in found]
+    return [plain_handle(x) for x in arrays]
 
 
 def _as_list(value: Any) -> list[array]:

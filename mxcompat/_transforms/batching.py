@@ -24,9 +24,9 @@ from mxcompat._ops.batching import all_batched, broadcast_unbatched
 from mxcompat._ops.define import TABLE
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
-from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from .lowering import JVP, VJP, VMAP
+from .custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .split import PULL
+from .transform_ops import JVP, VJP, VMAP
 
 __all__ = ["Mapped", "batched", "mapped", "value_on_host"]
 
@@ -96,10 +96,10 @@ def over_axis(program: Program, flags: Sequence[bool], size: int, spread: bool =
     with Capture(
         [_with_axis(a, 0, size) if on else a for a, on in zip(program.in_avals, flags, strict=True)]
     ) as capture:
-        found = _rebuilt(program, capture.placeholders, flags, size, capture.id)
-        outs = [node if on or not spread else broadcast_unbatched(node, size) for node, on in found]
+        flagged_outputs = _rebuilt(program, capture.placeholders, flags, size, capture.id)
+        outs = [node if on or not spread else broadcast_unbatched(node, size) for node, on in flagged_outputs]
         body = capture.close(outs)
-    return Batched(body.program, body.captured, tuple([on or spread for _, on in found]))
+    return Batched(body.program, body.captured, tuple([on or spread for _, on in flagged_outputs]))
 
 
 def _rebuilt(
@@ -131,12 +131,12 @@ def _mapped(program: Program, in_axes: tuple, out_axes: tuple, size: int) -> Map
         a if axis is None else _with_axis(a, axis, size) for a, axis in zip(program.in_avals, in_axes, strict=True)
     ]
     with Capture(avals) as capture:
-        given = [
+        inputs = [
             n if axis is None else _moved(n, axis, 0) for n, axis in zip(capture.placeholders, in_axes, strict=True)
         ]
         outs = []
-        found = _rebuilt(program, given, [axis is not None for axis in in_axes], size, capture.id)
-        for (node, on), axis in zip(found, out_axes, strict=True):
+        flagged_outputs = _rebuilt(program, inputs, [axis is not None for axis in in_axes], size, capture.id)
+        for (node, on), axis in zip(flagged_outputs, out_axes, strict=True):
             if axis is None and on:
                 raise NoRule("[vmap] an output that has the axis is to have none")
             outs.append(node if axis is None else _moved(node if on else broadcast_unbatched(node, size), 0, axis))
@@ -179,18 +179,18 @@ def _moved(node: Node, source: int, target: int) -> Node:
 @BATCH.of(CALL, PURE_CALL, CHECKPOINT)
 def _call(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
     program, *others = params
-    found = batched(program, flags, size)
-    if found is None:
+    body = batched(program, flags, size)
+    if body is None:
         return None
-    return apply(op, (*inputs, *found.captured), (found.program, *others))
+    return apply(op, (*inputs, *body.captured), (body.program, *others))
 
 
 @BATCH.of(VMAP)
 def _vmap(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
-    found = mapped(*params)
-    if found is None:
+    body = mapped(*params)
+    if body is None:
         return None
-    return _call(CALL, (found.program,), (*inputs, *found.captured), (*flags, *[False] * len(found.captured)), size)
+    return _call(CALL, (body.program,), (*inputs, *body.captured), (*flags, *[False] * len(body.captured)), size)
 
 
 @BATCH.of(TUPLE)
@@ -203,16 +203,16 @@ def _vjp(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...
     program, primals, outputs = params
     count = len(program.in_avals)
     every = (*[True] * primals, *flags[primals:count])
-    found = batched(program, every, size) if any(every) else None
-    if found is None:
+    body = batched(program, every, size) if any(every) else None
+    if body is None:
         return None
     points = all_batched(inputs[:primals], flags[:primals], size)
     cotangents = [
         _raised(c, y.ndim) if on else c  # without the axis, the cotangent broadcasts as it is
         for c, on, y in zip(inputs[count:], flags[count:], program.out_avals, strict=False)
     ]
-    given = (*points, *inputs[primals:count], *found.captured, *cotangents)
-    return apply(op, given, (found.program, primals, outputs))
+    operands = (*points, *inputs[primals:count], *body.captured, *cotangents)
+    return apply(op, operands, (body.program, primals, outputs))
 
 
 def _raised(node: Node, ndim: int) -> Node:
@@ -229,13 +229,13 @@ def _jvp(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...
     program, primals, outputs = params
     count = len(program.in_avals)
     every = (*[True] * primals, *flags[primals:count])
-    found = batched(program, every, size) if any(every) else None
-    if found is None:
+    body = batched(program, every, size) if any(every) else None
+    if body is None:
         return None
     points = all_batched(inputs[:primals], flags[:primals], size)
     tangents = all_batched(inputs[count:], flags[count:], size)
-    given = (*points, *inputs[primals:count], *found.captured, *tangents)
-    return apply(op, given, (found.program, primals, outputs))
+    operands = (*points, *inputs[primals:count], *body.captured, *tangents)
+    return apply(op, operands, (body.program, primals, outputs))
 
 
 @BATCH.of(CUSTOM_VJP, CUSTOM_JVP)
@@ -248,8 +248,8 @@ def _ruled(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, .
     if not count or own is None or rules is None:
         return None
     args = all_batched(inputs[:count], flags[:count], size)
-    given = (*args, *inputs[count:end], *own.captured, *inputs[end:], *rules.captured)
-    return apply(op, given, (own.program, rules.program, count, *active))
+    operands = (*args, *inputs[count:end], *own.captured, *inputs[end:], *rules.captured)
+    return apply(op, operands, (own.program, rules.program, count, *active))
 
 
 @BATCH.of(CUSTOM_VMAP)
@@ -261,9 +261,9 @@ def _custom_vmap(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[b
         n if axis is None else _moved(n if has else broadcast_unbatched(n, size), 0, axis)
         for n, axis, has in zip(inputs, in_axes, flags, strict=False)
     ]
-    given = (*args, *inputs[len(program.in_avals) :])
-    if rule.in_avals != tuple([n.aval for n in given]):
+    operands = (*args, *inputs[len(program.in_avals) :])
+    if rule.in_avals != tuple([n.aval for n in operands]):
         return None
-    outs = items(apply(CALL, given, (rule,)))
-    found = zip(outs, out_axes, strict=True)
-    return apply(TUPLE, tuple([broadcast_unbatched(n, size) if k is None else _moved(n, k, 0) for n, k in found]))
+    outs = items(apply(CALL, operands, (rule,)))
+    pairs = zip(outs, out_axes, strict=True)
+    return apply(TUPLE, tuple([broadcast_unbatched(n, size) if k is None else _moved(n, k, 0) for n, k in pairs]))

@@ -10,14 +10,14 @@ from mxcompat._graph.ir.node import Node, apply, apply_as
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import BODY, FAILURE, SPECIALIZE, STEP
+from mxcompat._graph.ir.rules import BODY, EFFECT, FAILURE, SPECIALIZE
 from mxcompat._graph.run.failures import OF_CALLED
 from mxcompat._jax import jax
 from mxcompat._ops.define import TABLE
 
 __all__ = [
-    "CALL", "CHECKPOINT", "PURE_CALL", "holds_custom", "holds_steps", "is_stepped", "plain", "pure", "run",
-    "smooth_inputs",
+    "CALL", "CHECKPOINT", "PURE_CALL", "has_effects", "holds_custom", "is_effectful", "pure", "run", "smooth_inputs",
+    "without_custom_rules",
 ]  # fmt: skip
 
 
@@ -36,21 +36,21 @@ def _out_avals(*_: Any, program: Program, count: int = 0) -> tuple:
 
 
 def holds_custom(program: Program) -> bool:
-    """Return True if the Program has custom functions or steps that the enclosing transform has yet to rewrite."""
+    """Return True if the Program has custom functions or effects that the enclosing transform has yet to rewrite."""
     return program.code.specialized
 
 
-def holds_steps(program: Program) -> bool:
-    """Return True if the Program, or a Program inside it, has steps (ops that run by themselves: collectives)."""
+def has_effects(program: Program) -> bool:
+    """Return True if the Program, or a Program inside it, has effects (ops that run by themselves: collectives)."""
     facts = program.code.facts
-    if "steps" not in facts:
-        facts["steps"] = any(is_stepped(op, params) for op, params, _ in program.instructions)
-    return facts["steps"]
+    if "effects" not in facts:
+        facts["effects"] = any(is_effectful(op, params) for op, params, _ in program.instructions)
+    return facts["effects"]
 
 
-def is_stepped(op: Op, params: tuple) -> bool:
-    """Return True if an instruction is a step, or runs a Program with steps in it."""
-    return op in STEP or any(isinstance(p, Program) and holds_steps(p) for p in params)
+def is_effectful(op: Op, params: tuple) -> bool:
+    """Return True if an instruction is an effect, or runs a Program with effects in it."""
+    return op in EFFECT or any(isinstance(p, Program) and has_effects(p) for p in params)
 
 
 def smooth_inputs(op: Op, params: tuple) -> slice:
@@ -60,7 +60,7 @@ def smooth_inputs(op: Op, params: tuple) -> slice:
     return op.smooth
 
 
-def plain(op: Op, params: tuple, inputs: tuple[Node, ...]) -> tuple[Op, tuple, tuple[Node, ...]]:
+def without_custom_rules(op: Op, params: tuple, inputs: tuple[Node, ...]) -> tuple[Op, tuple, tuple[Node, ...]]:
     """Turn a call into one whose custom functions use no custom rules."""
     program, count = params[0], smooth_inputs(op, params).stop
     if holds_custom(program):
@@ -75,7 +75,7 @@ def _open_call(node: Node, capture: Capture) -> bool:
     program = node.params[0]
     opens = capture.mode != "call" and holds_custom(program)
     if opens:
-        node.become(TUPLE, (), tuple(program.rebuild(node.inputs)))
+        node.rewrite(TUPLE, (), tuple(program.rebuild(node.inputs)))
     return opens
 
 
@@ -83,15 +83,15 @@ def _reclose(node: Node, capture: Capture) -> bool:
     """Rewrite the custom functions inside a node's Program for `vmap` and for plain code. Under a derivative, the sweep
     does this."""
     program, count = node.params
-    if capture.mode == "vmap" and holds_steps(program):
+    if capture.mode == "vmap" and has_effects(program):
         others = [apply(TABLE["stop_gradient"], (n,)) for n in node.inputs[count:]]
-        node.become(TUPLE, (), tuple(program.rebuild((*node.inputs[:count], *others))))
+        node.rewrite(TUPLE, (), tuple(program.rebuild((*node.inputs[:count], *others))))
         return True
     recloses = capture.mode in ("vmap", "plain") and holds_custom(program)
     if recloses:
         with Capture(program.in_avals, mode=capture.mode, size=capture.size) as inner:
             body = inner.close(program.rebuild(inner.placeholders))
-        node.become(node.op, (body.program, count), (*node.inputs, *body.captured))  # type: ignore[arg-type]
+        node.rewrite(node.op, (body.program, count), (*node.inputs, *body.captured))  # type: ignore[arg-type]
     return recloses
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from mxcompat._array.array import handles, wrap_all
 from mxcompat._graph.ir.capture import Capture
-from mxcompat._graph.ir.traces import transforms_of
+from mxcompat._graph.ir.trace_stack import transforms_of
 
 from .calls import CHECKPOINT
 from .functions import check_callable, transformed
-from .stepwise import called
-from .trees import nodes_in, rebuilt, untraced
+from .split_at_effects import called
+from .trees import call_on_copies, nodes_in, rebuilt
 
 __all__ = ["checkpoint"]
 
@@ -41,7 +41,7 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
         reals = nodes_in(arguments)
         around = transforms_of(reals)
         if around and around[0].mode == "vmap":
-            return untraced(fun, args, kwargs)
+            return call_on_copies(fun, args, kwargs)
         with Capture(reals) as capture:
             inner_args, inner_kwargs = rebuilt(arguments, handles(capture.placeholders))
             value = fun(*inner_args, **inner_kwargs)

@@ -21,19 +21,20 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.fields import avals_of
 from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, scalar
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.outputs import hands_out
+from mxcompat._graph.ir.outputs import register_outputs
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.traces import given, innermost_trace, modes_of
+from mxcompat._graph.ir.trace_stack import innermost_trace, modes_of, other_arguments
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._ops.arguments import flag
 from mxcompat._ops.creation.filled import FULL
 
+from . import trees
 from .calls import CALL
 from .dependence import read_by
 from .functions import check_callable, transformed
 from .reshaping import reshaped
-from .stepwise import run_in_parts
-from .trees import Snapshot, Substitution, TreeSlots, deep, flatten, nodes_in, rebuilt, restore, structure, untraced
+from .split_at_effects import run_in_parts
+from .trees import Snapshot, Substitution, TreeSlots, call_on_copies, flatten, nodes_in, rebuilt, restore, structure
 
 __all__ = [
     "CONSTANT", "checked_as_compiled", "compile", "compile_disabled", "compile_frozen", "disable_compile",
@@ -107,10 +108,10 @@ def compile(
         if inputs is not None and _enabled:
             nodes += nodes_in(inputs)
         if not _enabled or _belong_to_a_transform(nodes):
-            return untraced(fun, args, kwargs)
+            return call_on_copies(fun, args, kwargs)
         key = (*kinds, *avals_of(nodes))
         if innermost_trace() and entries.get(key, _NOT_YET) is None:
-            return untraced(fun, args, kwargs)
+            return call_on_copies(fun, args, kwargs)
         slots = None if outputs is None else TreeSlots.of(outputs)
         entry = _writing(slots, entries.get(key))
         if entry is None:
@@ -122,7 +123,7 @@ def compile(
                 entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes, shapeless)
                 if entry is None:
                     _remember(entries, key, None)
-                    return untraced(fun, args, kwargs)
+                    return call_on_copies(fun, args, kwargs)
                 if shapeless:
                     _remember(entries, any_shape, entry)
                 if outputs is not None:
@@ -130,24 +131,24 @@ def compile(
             _remember(entries, key, entry)
         for k in entry.unread:
             nodes[k] = _valued(nodes[k])
-        made = run_in_parts(entry.program, (*nodes, *entry.captured))
-        results = handles(made)
+        nodes_out = run_in_parts(entry.program, (*nodes, *entry.captured))
+        results = handles(nodes_out)
         if slots is not None:
-            _hand_out(made[: entry.returned])
+            _register_outputs(nodes_out[: entry.returned])
             slots.fill(results[entry.returned :])
         return restore(entry.value, results)
 
     return transformed(fun, call)
 
 
-def _hand_out(outputs: Sequence[Node]) -> None:
+def _register_outputs(outputs: Sequence[Node]) -> None:
     """Register outputs of nodes, so that they get their values when their nodes are evaluated."""
     of: dict[Node, list[Node]] = {}
     for output in outputs:
         if output.op is ITEM:
             of.setdefault(output.inputs[0], []).append(output)
     for node, own in of.items():
-        hands_out(node, own)
+        register_outputs(node, own)
 
 
 _NOT_YET: Any = object()
@@ -158,7 +159,7 @@ def _belong_to_a_transform(nodes: Sequence[Node]) -> bool:
     not."""
     if modes_of(nodes):
         return True
-    others = given()
+    others = other_arguments()
     return bool(others) and _reaches(nodes, others, policy.FAR_ARGUMENT)
 
 
@@ -197,11 +198,11 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
 
 def _arguments_returned(program: Program, arguments: int) -> list[tuple[int, int]]:
     """Return (result, argument) pairs: the outputs of a Program that are arguments unchanged."""
-    found = program.facts.get("arguments returned")
-    if found is None:
+    pairs = program.facts.get("arguments returned")
+    if pairs is None:
         slots = enumerate(program.out_slots)
-        found = program.facts["arguments returned"] = [(k, ~slot) for k, slot in slots if -arguments <= slot < 0]
-    return found
+        pairs = program.facts["arguments returned"] = [(k, ~slot) for k, slot in slots if -arguments <= slot < 0]
+    return pairs
 
 
 def _remember(entries: dict[Any, Any], key: Any, entry: _Entry | None) -> None:
@@ -221,9 +222,9 @@ def _trace(
     snapshot = Snapshot([inputs, outputs])
     try:
         with Capture([n.aval for n in nodes], any_shape=shapeless) as capture:
-            stand_ins = handles(capture.placeholders)
-            inner_args, inner_kwargs = rebuilt((args, kwargs), stand_ins)
-            with Substitution(TreeSlots.of(inputs), stand_ins[len(leaves) :]):
+            inner_leaves = handles(capture.placeholders)
+            inner_args, inner_kwargs = rebuilt((args, kwargs), inner_leaves)
+            with Substitution(TreeSlots.of(inputs), inner_leaves[len(leaves) :]):
                 value = fun(*inner_args, **inner_kwargs)
                 shape = structure(value)
                 returned = nodes_in(value)
@@ -329,7 +330,7 @@ def _read_tree(tree: Any, key: list[Any], leaves: list[array]) -> None:
         _read(tree, key, leaves)
     except RecursionError:
         del key[before[0] :], leaves[before[1] :]
-        with deep():
+        with trees.raised_recursion_limit():
             _read(tree, key, leaves)
 
 

@@ -16,10 +16,10 @@ from mxcompat._graph.ir.rules import DEPENDS
 
 from .calls import CALL, CHECKPOINT, PURE_CALL, smooth_inputs
 
-__all__ = ["active_slots", "reached_inputs", "reached_slots", "read_by"]
+__all__ = ["dependent_slots", "reached_inputs", "reached_slots", "read_by"]
 
 
-def active_slots(program: Program, primals: int) -> set[int]:
+def dependent_slots(program: Program, primals: int) -> set[int]:
     """Return the slots that depend differentiably on the first `primals` inputs."""
     key = ("depends on", primals)  # a different question than "active" in `run.differentiate`
     if key not in program.facts:

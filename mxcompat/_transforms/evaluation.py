@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mxcompat._graph.ir.node import Node
-from mxcompat._graph.ir.traces import modes_of, readable
+from mxcompat._graph.ir.trace_stack import modes_of, readable
 from mxcompat._graph.run.evaluate import evaluate, wait
 
 from .trees import nodes_in

@@ -20,11 +20,11 @@ from mxcompat._graph.run.interpret import NoRule
 
 from .batching import value_on_host
 from .dependence import reached_inputs
-from .lowering import JVP, VJP
 from .split import PULL
 from .symbolic import Symbolic
 from .symbolic_rules import FORWARD, RULES
 from .tangents import tangent_avals
+from .transform_ops import JVP, VJP
 
 __all__ = [
     "Derivative", "captured", "gradient", "inlined", "inlined_forward", "pulled", "replayed", "tangent", "zeros",
@@ -49,10 +49,10 @@ def gradient(program: Program, primals: int, outputs: int) -> Derivative | None:
 
 def pulled(program: Program, primals: int, outputs: int) -> Derivative | None:
     """Return the Program of a `pull` node with these params, or None if an op has no rule."""
-    found, skipped = gradient(program, primals, outputs), len(program.out_slots)
-    if found is None:
+    derivative, skipped = gradient(program, primals, outputs), len(program.out_slots)
+    if derivative is None:
         return None
-    return found._replace(program=found.program.giving(tuple(range(skipped, skipped + primals))))
+    return derivative._replace(program=derivative.program.giving(tuple(range(skipped, skipped + primals))))
 
 
 def tangent(program: Program, primals: int, outputs: int) -> Derivative | None:
@@ -94,23 +94,23 @@ def _gradient(program: Program, primals: int, outputs: int) -> Derivative:
     if not all(a.dtype._kind == "f" for a in (*program.in_avals[:primals], *cotangents)):
         raise NoRule("complex numbers and integers")
 
-    def made(*given: Symbolic) -> Iterable[Any]:
+    def run(*arguments: Symbolic) -> Iterable[Any]:
         count = len(program.in_avals)
-        outs, found = _pulled(program, tuple(range(primals)), given[:count], given[count:])
-        return [*outs, *found]
+        outs, gradients = _pulled(program, tuple(range(primals)), arguments[:count], arguments[count:])
+        return [*outs, *gradients]
 
-    return captured(made, (*program.in_avals, *cotangents))
+    return captured(run, (*program.in_avals, *cotangents))
 
 
 def _tangent(program: Program, primals: int, outputs: int) -> Derivative:
     if not all(a.dtype._kind == "f" for a in program.in_avals[:primals]):
         raise NoRule("complex numbers and integers")
 
-    def pushed(*given: Symbolic) -> Iterable[Any]:
+    def pushed(*arguments: Symbolic) -> Iterable[Any]:
         count = len(program.in_avals)
-        outs, found = _pushed(program, tuple(range(primals)), given[:count], given[count:])
+        outs, out_tangents = _pushed(program, tuple(range(primals)), arguments[:count], arguments[count:])
         avals = tangent_avals(program, [a.dtype for a in program.in_avals[:primals]], outputs)
-        return [*outs, *[zeros(a, given[0]) if t is None else t for a, t in zip(avals, found, strict=False)]]
+        return [*outs, *[zeros(a, arguments[0]) if t is None else t for a, t in zip(avals, out_tangents, strict=False)]]
 
     return captured(pushed, (*program.in_avals, *program.in_avals[:primals]))
 
@@ -118,8 +118,8 @@ def _tangent(program: Program, primals: int, outputs: int) -> Derivative:
 def captured(function: Callable[..., Iterable[Any]], avals: Sequence[Aval]) -> Derivative:
     """Trace `function` on symbolic arrays of these avals; its results may be symbolic arrays or NumPy zeros."""
     with Capture(avals) as capture:
-        given = [Symbolic(n) for n in capture.placeholders]
-        body = capture.close([_node(x, given[0]) for x in function(*given)])
+        arguments = [Symbolic(n) for n in capture.placeholders]
+        body = capture.close([_node(x, arguments[0]) for x in function(*arguments)])
     return Derivative(body.program, [value_on_host(n) for n in body.captured])
 
 
@@ -178,8 +178,8 @@ def replayed(program: Program, inputs: Sequence[Symbolic]) -> list[Symbolic]:
 def inlined(program: Program, values: Sequence[Any], primals: tuple[int, ...], g: tuple, inputs: Sequence[Any]) -> list:
     """Inline the gradient of a Program with captured `values`; return the cotangents of some inputs, None for a zero
     one."""
-    found = _pulled(program, primals, _given(values, inputs), g)[1]
-    return [x if isinstance(x, Symbolic) else None for x in found]
+    gradients = _pulled(program, primals, _given(values, inputs), g)[1]
+    return [x if isinstance(x, Symbolic) else None for x in gradients]
 
 
 def inlined_forward(program: Program, values: Sequence[Any], tangents: Sequence[Any], inputs: Sequence[Any]) -> list:
@@ -200,22 +200,24 @@ def _transposed(op: Op) -> Callable[..., Any]:
         count = len(inputs)
         primals = tuple([k for k, t in enumerate(tangents) if t is not None])
 
-        def made(*given: Symbolic) -> list[Any]:
-            out = apply(op, tuple([x.node for x in given[:count]]), params)
+        def pull_back(*arguments: Symbolic) -> list[Any]:
+            out = apply(op, tuple([x.node for x in arguments[:count]]), params)
             z = tuple(map(Symbolic, items(out))) if several else Symbolic(out)
-            wanted = tuple([k in primals for k in range(count)])
-            g = given[count:] if several else given[count]
-            found = RULES[op](g, z, params, wanted, *given[:count])
-            if found is None:
+            needs_grad = tuple([k in primals for k in range(count)])
+            g = arguments[count:] if several else arguments[count]
+            cotangents = RULES[op](g, z, params, needs_grad, *arguments[:count])
+            if cotangents is None:
                 raise NoRule(f"[{op}] has no pullback for these inputs")
-            pairs = [(found[k], given[k]) for k in primals]
+            pairs = [(cotangents[k], arguments[k]) for k in primals]
             return [zeros(x, x) if c is None else fit(c, x.node.aval) for c, x in pairs]
 
-        back = captured(made, [x.node.aval for x in (*inputs, *ys)])
+        back = captured(pull_back, [x.node.aval for x in (*inputs, *ys)])
         nothing = [zeros(z, inputs[0]) for z in ys]
         places = tuple(range(count, count + len(ys)))
-        found = inlined(back.program, back.values, places, tuple([tangents[k] for k in primals]), [*inputs, *nothing])
-        moved = [zeros(z, inputs[0]) if t is None else t for t, z in zip(found, ys, strict=True)]
+        out_tangents = inlined(
+            back.program, back.values, places, tuple([tangents[k] for k in primals]), [*inputs, *nothing]
+        )
+        moved = [zeros(z, inputs[0]) if t is None else t for t, z in zip(out_tangents, ys, strict=True)]
         return moved if several else moved[0]
 
     return push

@@ -1,7 +1,7 @@
 """NumPy's rules for ops that run a Program: calls, custom functions, `vjp`, `jvp` and `vmap`.
 
 Most of these ops run a Program on their first inputs and differ in which inputs have gradients. `vjp` and `jvp` sweep
-over the instructions of their Program, with the conventions of `lowering`. For derivatives of `vjp` and `jvp`, the
+over the instructions of their Program, with the conventions of `transform_ops`. For derivatives of `vjp` and `jvp`, the
 derivative is first built as a Program (`gradients`).
 """
 
@@ -21,13 +21,13 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import (
     CALLS,
     COST,
-    COVERED,
     HOST,
     PULLBACK,
     PUSHFORWARD,
     READS_INPUTS,
     READS_NOTHING,
     RESIDUALS,
+    SUPPORTS,
     Rules,
 )
 from mxcompat._graph.run.differentiate import (
@@ -48,19 +48,19 @@ from mxcompat._graph.run.interpret import (
     run_instructions,
 )
 
-from . import bodies  # noqa: F401  # which registers its rules
+from . import decompositions  # noqa: F401  # which registers its rules
 from .batching import mapped
 from .calls import CALL, CHECKPOINT, PURE_CALL
 from .compiling import CONSTANT
 from .custom.derive import CUSTOM
-from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from .custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .gradients import Derivative, gradient, inlined, inlined_forward, pulled, replayed, tangent, zeros
 from .integers import passes_integers
-from .lowering import JVP, VJP, VMAP
 from .mixed_forward import MIXED_PUSH
 from .split import PULL
 from .symbolic_rules import FORWARD, RULES
 from .tangents import tangent_avals, tangent_dtypes
+from .transform_ops import JVP, VJP, VMAP
 
 __all__: list[str] = []
 
@@ -89,8 +89,8 @@ def _counted(at: int) -> Callable[[tuple], _Inner]:
 
 
 def _over_axis(params: tuple) -> _Inner | None:
-    found = mapped(*params)
-    return None if found is None else _Inner(found.program, found.values, len(params[0].in_avals))
+    batched = mapped(*params)
+    return None if batched is None else _Inner(batched.program, batched.values, len(params[0].in_avals))
 
 
 _INNER: dict[Op, Callable[[tuple], _Inner | None]] = {
@@ -107,92 +107,92 @@ _INNER: dict[Op, Callable[[tuple], _Inner | None]] = {
 
 def _derivative(of: Callable[..., Derivative | None]) -> Callable[[tuple], _Inner | None]:
     def inner(params: tuple) -> _Inner | None:
-        found = of(*params)
-        return None if found is None else _Inner(found.program, found.values, len(found.program.in_avals))
+        result = of(*params)
+        return None if result is None else _Inner(result.program, result.values, len(result.program.in_avals))
 
     return inner
 
 
 def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any], ...]:
-    """Make the rules of ops that run a Program: HOST, PULLBACK, PUSHFORWARD, COVERED, and the symbolic RULES and
+    """Make the rules of ops that run a Program: HOST, PULLBACK, PUSHFORWARD, SUPPORTS, and the symbolic RULES and
     FORWARD."""
 
-    def own(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
+    def cast(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
         avals = inner.program.in_avals  # the avals of `values` come last
         return [
             x if x.dtype is a.dtype._numpy and x.shape == a.shape else spread(x, a)
             for x, a in zip(inputs, avals, strict=False)
         ]
 
-    def given(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
-        return [*own(inner, inputs), *inner.values]
+    def program_inputs(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
+        return [*cast(inner, inputs), *inner.values]
 
     def host(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
         inner = inner_of(params)
         if inner is None or not can_interpret(inner.program):
             return None
         try:
-            return tuple(interpret(inner.program, given(inner, inputs)))
+            return tuple(interpret(inner.program, program_inputs(inner, inputs)))
         except NoRule:
             return None
 
-    def pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple | None:
+    def pull(g: tuple, y: tuple, params: tuple, needs_grad: Sequence[bool], *inputs: Any) -> tuple | None:
         inner = inner_of(params)
         if inner is None:
             return None
-        primals = _those(wanted[: inner.smooth])
+        primals = _those(needs_grad[: inner.smooth])
         if not primals:
             return (None,) * len(inputs)
-        _, found = pull_back(inner.program, primals, given(inner, inputs), g)
-        return _placed(primals, found, len(inputs))
+        _, gradients = pull_back(inner.program, primals, program_inputs(inner, inputs), g)
+        return _placed(primals, gradients, len(inputs))
 
     def push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any] | None:
         inner = inner_of(params)
         if inner is None:
             return None
         primals = _those([t is not None for t in tangents[: inner.smooth]])
-        return push_forward(inner.program, primals, given(inner, inputs), [tangents[k] for k in primals])[1]
+        return push_forward(inner.program, primals, program_inputs(inner, inputs), [tangents[k] for k in primals])[1]
 
-    def covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+    def supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
         inner = inner_of(params)
         if inner is None:
             return False
         if kind is HOST:
             return can_interpret(inner.program)
-        primals = _those(wanted[: inner.smooth])
+        primals = _those(needs_grad[: inner.smooth])
         return (can_pull_back if kind is PULLBACK else can_push_forward)(inner.program, primals)
 
-    def symbolic(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple | None:
+    def symbolic(g: tuple, y: tuple, params: tuple, needs_grad: Sequence[bool], *inputs: Any) -> tuple | None:
         inner = inner_of(params)
         if inner is None:
             return None
-        primals = _those(wanted[: inner.smooth])
-        return _placed(primals, inlined(inner.program, inner.values, primals, g, own(inner, inputs)), len(inputs))
+        primals = _those(needs_grad[: inner.smooth])
+        return _placed(primals, inlined(inner.program, inner.values, primals, g, cast(inner, inputs)), len(inputs))
 
     def symbolic_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any] | None:
         inner = inner_of(params)
         if inner is None:
             return None
         moved = [t if k < inner.smooth else None for k, t in enumerate(tangents)]
-        return inlined_forward(inner.program, inner.values, moved, own(inner, inputs))
+        return inlined_forward(inner.program, inner.values, moved, cast(inner, inputs))
 
-    return host, pull, push, covered, symbolic, symbolic_push
+    return host, pull, push, supports, symbolic, symbolic_push
 
 
 def _those(flags: Sequence[bool]) -> tuple[int, ...]:
     return tuple([k for k, on in enumerate(flags) if on])
 
 
-def _placed(places: Sequence[int], found: Sequence[Any], count: int) -> tuple:
+def _placed(places: Sequence[int], values: Sequence[Any], count: int) -> tuple:
     result = [None] * count
-    for k, value in zip(places, found, strict=True):
+    for k, value in zip(places, values, strict=True):
         result[k] = value
     return tuple(result)
 
 
 CALLS.update(op for op in _INNER if op is not VMAP)
 for _op, _inner in _INNER.items():
-    HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], COVERED[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
+    HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], SUPPORTS[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
     RESIDUALS[_op] = READS_INPUTS  # a derivative runs the Program again
 
 _differentiable = {}
@@ -210,12 +210,12 @@ def _by_rule(run: Callable[..., list[Any]], nothing: Callable[[Any], Any]) -> Ca
         nothing: makes zeros like an array.
     """
 
-    def pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
+    def pull(g: tuple, y: tuple, params: tuple, needs_grad: Sequence[bool], *inputs: Any) -> tuple:
         program, rule, count = params
         cotangents = [nothing(o) if c is None else np.conj(c) for c, o in zip(g, y, strict=True)]
-        found = run(rule, [*inputs[:count], *cotangents, *y, *inputs[len(program.in_avals) :]])
-        smooth = [np.conj(c.astype(x.dtype)) for c, x, on in zip(found, inputs, wanted, strict=False) if on]
-        return _placed(_those(wanted[: len(found)]), smooth, len(inputs))
+        gradients = run(rule, [*inputs[:count], *cotangents, *y, *inputs[len(program.in_avals) :]])
+        smooth = [np.conj(c.astype(x.dtype)) for c, x, on in zip(gradients, inputs, needs_grad, strict=False) if on]
+        return _placed(_those(needs_grad[: len(gradients)]), smooth, len(inputs))
 
     return pull
 
@@ -223,12 +223,12 @@ def _by_rule(run: Callable[..., list[Any]], nothing: Callable[[Any], Any]) -> Ca
 def _custom_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any]:
     """Push tangents with the user's rule."""
     program, rule, count, active = params
-    given = [
+    in_tangents = [
         np.zeros(x.shape, x.dtype) if t is None else t
         for t, x, on in zip(tangents, inputs, active, strict=False) if on
     ]  # fmt: skip
-    found = interpret(rule, [*inputs[:count], *given, *inputs[len(program.in_avals) :]])
-    return [t if a.dtype._kind in "fc" else None for t, a in zip(found, program.out_avals, strict=True)]
+    out_tangents = interpret(rule, [*inputs[:count], *in_tangents, *inputs[len(program.in_avals) :]])
+    return [t if a.dtype._kind in "fc" else None for t, a in zip(out_tangents, program.out_avals, strict=True)]
 
 
 def _ruled(op: Op, kind: Rules, rule: Callable[..., Any]) -> None:
@@ -236,14 +236,14 @@ def _ruled(op: Op, kind: Rules, rule: Callable[..., Any]) -> None:
     kind[op] = rule
     if kind is PULLBACK:
         RESIDUALS.pop(op)
-    plain = COVERED[op]
+    by_default = SUPPORTS[op]
 
-    def covered(asked: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+    def supports(asked: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
         if asked is kind:
             return can_interpret(params[0]) and can_interpret(params[1])
-        return plain(asked, params, wanted)
+        return by_default(asked, params, needs_grad)
 
-    COVERED[op] = covered
+    SUPPORTS[op] = supports
 
 
 _ruled(CUSTOM_VJP, PULLBACK, _by_rule(interpret, np.zeros_like))
@@ -261,7 +261,7 @@ def _tuple(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple:
 
 @PULLBACK.of(TUPLE)
 @RULES.of(TUPLE)
-def _tuple_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
+def _tuple_pull(g: tuple, y: tuple, params: tuple, needs_grad: Sequence[bool], *inputs: Any) -> tuple:
     return g
 
 
@@ -276,17 +276,17 @@ def _constant(out: Aval, params: tuple) -> Any:
     return number(*params)
 
 
-def _cotangents(program: Program, given: Sequence[Any]) -> list[Any]:
+def _cotangents(program: Program, mlx_cotangents: Sequence[Any]) -> list[Any]:
     """Convert MLX's cotangents to the outputs' dtypes and shapes, and conjugate them. None for outputs of integers and
     bools."""
-    found: list[Any] = []
-    for c, y in zip(given, program.out_avals, strict=False):
+    cotangents: list[Any] = []
+    for c, y in zip(mlx_cotangents, program.out_avals, strict=False):
         if y.dtype._kind not in "fc":
-            found.append(None)
+            cotangents.append(None)
             continue
         c = spread(c, y)
-        found.append(np.conj(c) if y.dtype._kind == "c" else c)
-    return found
+        cotangents.append(np.conj(c) if y.dtype._kind == "c" else c)
+    return cotangents
 
 
 def _are_smooth(program: Program, primals: int, outputs: int) -> bool:
@@ -299,42 +299,42 @@ def _are_smooth(program: Program, primals: int, outputs: int) -> bool:
 @HOST.of(VJP)
 def _vjp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
     program, primals, _ = params
-    if not _vjp_covered(HOST, params, ()):
+    if not _vjp_supports(HOST, params, ()):
         return None
     count = len(program.in_avals)
     try:
-        outs, found = pull_back(program, primals, inputs[:count], _cotangents(program, inputs[count:]))
+        outs, gradients = pull_back(program, primals, inputs[:count], _cotangents(program, inputs[count:]))
     except NoRule:
         return None
-    return (*outs, *[np.conj(x) if x.dtype.kind == "c" else x for x in found])
+    return (*outs, *[np.conj(x) if x.dtype.kind == "c" else x for x in gradients])
 
 
-@COVERED.of(VJP, PULL)
-def _vjp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+@SUPPORTS.of(VJP, PULL)
+def _vjp_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
     if kind is not HOST:
-        return _differentiable[VJP](kind, params, wanted)
+        return _differentiable[VJP](kind, params, needs_grad)
     program, primals, outputs = params
     return _are_smooth(program, primals, outputs) and can_pull_back(program, primals, outputs)
 
 
 @HOST.of(PULL)
 def _pull(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
-    found = _vjp(out, params, *inputs)
-    return None if found is None else found[len(params[0].out_slots) :]
+    results = _vjp(out, params, *inputs)
+    return None if results is None else results[len(params[0].out_slots) :]
 
 
 @HOST.of(JVP)
 def _jvp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
     program, primals, outputs = params
-    if not _jvp_covered(HOST, params, ()):
+    if not _jvp_supports(HOST, params, ()):
         return None
     count = len(program.in_avals)
-    given = [spread(t, a) for t, a in zip(inputs[count:], program.in_avals, strict=False)]
+    in_tangents = [spread(t, a) for t, a in zip(inputs[count:], program.in_avals, strict=False)]
     try:
-        outs, found = push_forward(program, primals, inputs[:count], given)
+        outs, tangents = push_forward(program, primals, inputs[:count], in_tangents)
     except NoRule:
         return None
-    return (*outs, *_filled(found, tangent_avals(program, [a.dtype for a in program.in_avals[:primals]], outputs)))
+    return (*outs, *_filled(tangents, tangent_avals(program, [a.dtype for a in program.in_avals[:primals]], outputs)))
 
 
 def _filled(tangents: Sequence[Any], avals: Sequence[Aval]) -> list[Any]:
@@ -342,10 +342,10 @@ def _filled(tangents: Sequence[Any], avals: Sequence[Aval]) -> list[Any]:
     return [np.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(tangents, avals, strict=False)]
 
 
-@COVERED.of(JVP)
-def _jvp_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+@SUPPORTS.of(JVP)
+def _jvp_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
     if kind is not HOST:
-        return _differentiable[JVP](kind, params, wanted)
+        return _differentiable[JVP](kind, params, needs_grad)
     program, primals, outputs = params
     return _are_smooth(program, primals, outputs) and can_push_forward(program, primals)
 
@@ -357,18 +357,18 @@ def _mixed_push(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | N
     tangents = inputs[count:]
     dtypes = tangent_dtypes(program, [from_numpy(t.dtype) for t in tangents])
     real = all(isinstance(d, Dtype) and d._kind == "f" for d in dtypes.values())
-    if not real or not _mixed_push_covered(HOST, params, ()):
+    if not real or not _mixed_push_supports(HOST, params, ()):
         return None
     env = environment(program, inputs[:count])
     wide = reduce(promote, [a.dtype for a in (*program.in_avals[:primals], *out) if a.dtype._kind == "f"])
     try:
         run_instructions(program, env, no_fallback)
         wider = [_widened(x, wide._numpy) for x in env]
-        found = carry_forward(program, primals, wider, tangents, dtypes=dtypes)[1]
+        out_tangents = carry_forward(program, primals, wider, tangents, dtypes=dtypes)[1]
     except NoRule:
         return None
     outs = [env[s] for s in program.out_slots]
-    return (*outs, *_filled(found, out[len(outs) :]))
+    return (*outs, *_filled(out_tangents, out[len(outs) :]))
 
 
 def _widened(x: Any, dtype: np.dtype) -> Any:
@@ -378,11 +378,11 @@ def _widened(x: Any, dtype: np.dtype) -> Any:
     return x.astype(dtype) if from_numpy(x.dtype)._kind == "f" else x  # type: ignore[union-attr]
 
 
-@COVERED.of(MIXED_PUSH)
-def _mixed_push_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+@SUPPORTS.of(MIXED_PUSH)
+def _mixed_push_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
     """Return True if NumPy computes a mixed-dtype pushforward. XLA computes nested Programs, which cast to their own
     dtypes, and derivatives of complex numbers and integers."""
-    return kind is HOST and not params[0].is_nested and _jvp_covered(HOST, params, ())
+    return kind is HOST and not params[0].is_nested and _jvp_supports(HOST, params, ())
 
 
 def _priced(times: float) -> Callable[..., float]:
@@ -392,8 +392,8 @@ def _priced(times: float) -> Callable[..., float]:
 
 @COST.of(VMAP)
 def _mapped_seconds(out: tuple[Aval, ...], params: tuple, *avals: Any) -> float:
-    found = mapped(*params)
-    return estimated_seconds(params[0] if found is None else found.program)
+    batched = mapped(*params)
+    return estimated_seconds(params[0] if batched is None else batched.program)
 
 
 COST.update(dict.fromkeys((CALL, CUSTOM, CUSTOM_VMAP, CUSTOM_VJP, CUSTOM_JVP, PURE_CALL, CHECKPOINT), _priced(1.0)))

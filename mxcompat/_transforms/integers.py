@@ -30,13 +30,13 @@ from mxcompat._ops.elementwise.casts import ASTYPE
 
 from .custom.linear import linear_with_transpose
 
-__all__ = ["passes_integers", "stand_in", "standing_in", "step"]
+__all__ = ["float_proxy", "interpret_proxies", "passes_integers", "with_float_proxies"]
 
 _CASTS = (ASTYPE, CAST)
 _MAKERS = (*_CASTS, NEST)
 
 
-def stand_in(x: Any) -> Any:
+def float_proxy(x: Any) -> Any:
     """Return a float proxy for an integer array, or `x` itself if it is inexact. The proxy holds 32-bit integers
     exactly."""
     if jnp.issubdtype(x.dtype, np.inexact):
@@ -44,41 +44,41 @@ def stand_in(x: Any) -> Any:
     return jnp.asarray(x, np.float64 if x.dtype.itemsize >= 4 else np.float32)
 
 
-def standing_in() -> AbstractContextManager[None]:
+def with_float_proxies() -> AbstractContextManager[None]:
     """Let float proxies replace integers in Programs that are replayed within this context."""
-    return replaying(step)
+    return replaying(interpret_proxies)
 
 
-def step(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any, truncating: bool = True) -> Any:
+def interpret_proxies(op: Op, params: tuple, xs: list[Any], avals: list[Any], out: Any, truncating: bool = True) -> Any:
     """Run an instruction whose operands may be float proxies. If `truncating`, tangents of integers are truncated to
     integers."""
     if op is ITEM:
         return xs[0][params[0]]
-    stands = [isinstance(a, Aval) and x.dtype != a.dtype._numpy for x, a in zip(xs, avals, strict=True)]
+    proxied = [isinstance(a, Aval) and x.dtype != a.dtype._numpy for x, a in zip(xs, avals, strict=True)]
     makes = _makes_integers(op, out) and any(jnp.issubdtype(x.dtype, np.inexact) for x in xs)
     if any(isinstance(p, Program) for p in params):
         return op.lower(params, xs if op in BODY else [*map(_narrowed, xs, avals)])
-    if not (makes or any(stands)):
+    if not (makes or any(proxied)):
         return op.lower(params, xs)
-    exact = [_exact(x, a.dtype) if on else x for x, a, on in zip(xs, avals, stands, strict=True)]
+    exact = [_exact(x, a.dtype) if on else x for x, a, on in zip(xs, avals, proxied, strict=True)]
     value = op.lower(params, exact)
     if not _may_pass(op):
         return value
     carriers = list(exact)
     for k in range(len(xs))[: op.indices][op.smooth]:
         narrows = isinstance(out, Aval) and not is_within_forward() and avals[k].dtype is not out.dtype
-        carriers[k] = _cut(xs[k], avals[k].dtype) if stands[k] and narrows else stand_in(xs[k]) if makes else xs[k]
-        if stands[k] and _is_integer(avals[k]) and _is_float(out):
+        carriers[k] = _cut(xs[k], avals[k].dtype) if proxied[k] and narrows else float_proxy(xs[k]) if makes else xs[k]
+        if proxied[k] and _is_integer(avals[k]) and _is_float(out):
             carriers[k] = carriers[k].astype(jnp.promote_types(out.dtype._numpy, np.float32))
-    if any(on and not _is_integer(a) for a, on in zip(avals, stands, strict=True)):
+    if any(on and not _is_integer(a) for a, on in zip(avals, proxied, strict=True)):
         carriers = _alike(carriers)
     if makes:
         carried = carriers[0] if op in _CASTS else op.lower(_floating(params), carriers)
     else:
         carried = op.lower(params, carriers)
     if isinstance(out, tuple):
-        return tuple([_carrying(*one, truncating) for one in zip(value, carried, out, strict=True)])
-    return _carrying(value, carried, out, truncating)
+        return tuple([_attach_tangent(*one, truncating) for one in zip(value, carried, out, strict=True)])
+    return _attach_tangent(value, carried, out, truncating)
 
 
 def _narrowed(x: Any, aval: Any) -> Any:
@@ -117,7 +117,7 @@ def _exact(x: Any, dtype: Dtype) -> Any:
     return converted(jax.lax.stop_gradient(x), dtype)
 
 
-def _carrying(value: Any, carried: Any, out: Aval, truncating: bool) -> Any:
+def _attach_tangent(value: Any, carried: Any, out: Aval, truncating: bool) -> Any:
     """Return `value` with the derivative of `carried`."""
     if not jnp.issubdtype(carried.dtype, np.inexact):
         return value
@@ -132,8 +132,8 @@ def _carrying(value: Any, carried: Any, out: Aval, truncating: bool) -> Any:
         tangent = _truncated(tangents[1], out.dtype) if truncates else tangents[1]
         return of(*primals), tangent.astype(primals[0].dtype)
 
-    stand = stand_in(value)
-    return of(stand.astype(jnp.promote_types(stand.dtype, carried.dtype)) if value is stand else stand, carried)
+    proxy = float_proxy(value)
+    return of(proxy.astype(jnp.promote_types(proxy.dtype, carried.dtype)) if value is proxy else proxy, carried)
 
 
 def _cut(x: Any, dtype: Dtype) -> Any:

@@ -22,14 +22,14 @@ from mxcompat._jax import jax, jnp
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import cast_node
 
-from .integers import stand_in, standing_in
-from .lowering import cotangent_of, gradient_of
+from .integers import float_proxy, with_float_proxies
 from .mixed_dtypes import gradient_dtypes
+from .transform_ops import cotangent_of, gradient_of
 
-__all__ = ["MIXED_PULL", "added", "departs", "stand_in_for"]
+__all__ = ["MIXED_PULL", "added", "dtype_differs", "float_proxy_of"]
 
 
-def departs(cotangent: Aval, value: Aval) -> bool:
+def dtype_differs(cotangent: Aval, value: Aval) -> bool:
     """Return True if a cotangent's dtype differs from its value's. The cotangent of an integer is cast to the integer's
     dtype."""
     return value.dtype._kind in "fc" and cotangent.dtype is not value.dtype
@@ -45,8 +45,8 @@ def _mixed_pull(*inputs: Any, program: Program, primals: int, outputs: int) -> t
     count = len(program.in_avals)
     args, cotangents = list(inputs[:count]), [*map(jnp.asarray, inputs[count:])]
     dtypes = gradient_dtypes(program, primals, [from_numpy(c.dtype) for c in cotangents])  # type: ignore[misc]
-    points = [stand_in_for(x, a.dtype, d) for x, a, d in zip(args, program.in_avals, dtypes, strict=False)]
-    with differentiating(forward=False), standing_in():
+    points = [float_proxy_of(x, a.dtype, d) for x, a, d in zip(args, program.in_avals, dtypes, strict=False)]
+    with differentiating(forward=False), with_float_proxies():
         values, pull = jax.vjp(lambda xs: program.replay([*xs, *args[primals:]])[:outputs], points)
 
         def at(given: Iterable[Any]) -> list[Any]:
@@ -62,10 +62,10 @@ def _mixed_pull(*inputs: Any, program: Program, primals: int, outputs: int) -> t
     return tuple(gradients)
 
 
-def stand_in_for(x: Any, own: Dtype, gradient: Dtype) -> Any:
+def float_proxy_of(x: Any, own: Dtype, gradient: Dtype) -> Any:
     """Return the proxy for an argument whose gradient or tangent has dtype `gradient`."""
     if own._kind not in "fc" or gradient is own:
-        return stand_in(x)
+        return float_proxy(x)
     wide = promote(own, gradient if gradient._kind == "f" or own._kind == "c" else float32)
     return jnp.asarray(x, wide._numpy)
 

@@ -19,7 +19,7 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._ops.define import TABLE
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
-from .lowering import VMAP
+from .transform_ops import VMAP
 
 __all__ = ["gradient_dtypes"]
 
@@ -45,9 +45,9 @@ _SLICE, _WHOLE = TABLE["slice"], {":", "+"}
 
 def gradient_dtypes(program: Program, primals: int, cotangents: Sequence[Dtype]) -> list[Dtype]:
     """Return the dtypes of the gradients, given those of the first outputs' cotangents."""
-    given = dict(zip(program.out_slots, cotangents, strict=False))
-    found = _carried_back(program, {~k for k in range(primals)}, given)
-    return [found.get(~k, a.dtype) for k, a in enumerate(program.in_avals[:primals])]
+    cotangent_dtypes = dict(zip(program.out_slots, cotangents, strict=False))
+    dtypes = _carried_back(program, {~k for k in range(primals)}, cotangent_dtypes)
+    return [dtypes.get(~k, a.dtype) for k, a in enumerate(program.in_avals[:primals])]
 
 
 def _carried_back(program: Program, primals: set[int], cotangents: dict[int, Dtype]) -> dict[int, Dtype]:
@@ -56,24 +56,24 @@ def _carried_back(program: Program, primals: set[int], cotangents: dict[int, Dty
     for slot, (op, _, slots) in enumerate(program.instructions):
         if not active.isdisjoint(slots[: op.indices][op.smooth]):
             active.add(slot)
-    found: dict[int, Dtype] = {}
+    dtypes: dict[int, Dtype] = {}
     several: dict[int, dict[int, Dtype]] = {}  # the results of ops with several, by number
 
     def add(known: dict[int, Dtype], key: int, dtype: Dtype) -> None:
         known[key] = promote(known[key], dtype) if key in known else dtype
 
     for slot, dtype in cotangents.items():
-        add(found, slot, dtype)
+        add(dtypes, slot, dtype)
     for slot in reversed(range(len(program.instructions))):
         op, params, slots = program.instructions[slot]
-        results = several.get(slot) or ({0: found[slot]} if slot in found else {})
+        results = several.get(slot) or ({0: dtypes[slot]} if slot in dtypes else {})
         if op is ITEM and results:
             add(several.setdefault(slots[0], {}), params[0], results[0])
         elif results:
             for s, dtype in zip(slots, _of_arguments(program, slot, results, active), strict=True):
                 if s in active:
-                    add(found, s, dtype)
-    return found
+                    add(dtypes, s, dtype)
+    return dtypes
 
 
 def _of_arguments(program: Program, slot: int, results: dict[int, Dtype], active: set[int]) -> list[Dtype]:
@@ -81,15 +81,15 @@ def _of_arguments(program: Program, slot: int, results: dict[int, Dtype], active
     op, params, slots = program.instructions[slot]
     avals = program.avals[slot] if isinstance(program.avals[slot], tuple) else (program.avals[slot],)
     own = [program.aval(s).dtype for s in slots]
-    departing = [d for k, d in results.items() if avals[k].dtype._kind in "fc" and d is not avals[k].dtype]
-    if not departing or op in (PURE_CALL, CHECKPOINT):  # MLX differentiates these separately
+    differing = [d for k, d in results.items() if avals[k].dtype._kind in "fc" and d is not avals[k].dtype]
+    if not differing or op in (PURE_CALL, CHECKPOINT):  # MLX differentiates these separately
         return own
     if op in (CALL, VMAP):
         inner: Program = params[0]
-        given = {inner.out_slots[k]: d for k, d in results.items()}
-        found = _carried_back(inner, {~k for k, s in enumerate(slots) if s in active}, given)
-        return [found.get(~k, d) for k, d in enumerate(own)]
-    cotangent = reduce(promote, departing)
+        inner_cotangents = {inner.out_slots[k]: d for k, d in results.items()}
+        dtypes = _carried_back(inner, {~k for k, s in enumerate(slots) if s in active}, inner_cotangents)
+        return [dtypes.get(~k, d) for k, d in enumerate(own)]
+    cotangent = reduce(promote, differing)
     return [_of_argument(op, params, cotangent, d) if d._kind in "fc" else d for d in own]
 
 

@@ -20,15 +20,15 @@ from mxcompat._graph.run.failures import beside
 from mxcompat._jax import jax, jnp
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
-from .integers import standing_in, step
-from .lowering import JVP, VMAP, tangent_of
-from .mixed import stand_in_for
+from .integers import interpret_proxies, with_float_proxies
+from .mixed import float_proxy_of
 from .tangents import of_operands, tangent_avals, tangent_dtypes
+from .transform_ops import JVP, VMAP, tangent_of
 
-__all__ = ["MIXED_PUSH", "departing", "pushed"]
+__all__ = ["MIXED_PUSH", "dtypes_differ", "pushed"]
 
 
-def departing(tangents: Iterable[Aval], values: Iterable[Aval]) -> bool:
+def dtypes_differ(tangents: Iterable[Aval], values: Iterable[Aval]) -> bool:
     """Return True if a tangent's dtype differs from its value's."""
     return any(t.dtype is not x.dtype for t, x in zip(tangents, values, strict=True))
 
@@ -39,7 +39,7 @@ def pushed(program: Program, inputs: Sequence[Node], tangents: Sequence[Node], o
     Args:
         tangents: the tangents of the first inputs, in any dtypes.
     """
-    op = MIXED_PUSH if departing([t.aval for t in tangents], program.in_avals[: len(tangents)]) else JVP
+    op = MIXED_PUSH if dtypes_differ([t.aval for t in tangents], program.in_avals[: len(tangents)]) else JVP
     return apply(op, (*inputs, *tangents), (program, len(tangents), outputs))
 
 
@@ -47,11 +47,11 @@ def _mixed_push(*inputs: Any, program: Program, primals: int, outputs: int) -> t
     count = len(program.in_avals)
     tangents = [*map(jnp.asarray, inputs[count:])]
     with differentiating(forward=True):
-        values, found = _pushed(program, inputs[:count], [*tangents, *[None] * (count - primals)])
+        values, out_tangents = _pushed(program, inputs[:count], [*tangents, *[None] * (count - primals)])
     avals = tangent_avals(program, [from_numpy(t.dtype) for t in tangents], outputs)  # type: ignore[misc]
     return (
         *values,
-        *[jnp.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(found, avals, strict=False)],
+        *[jnp.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(out_tangents, avals, strict=False)],
     )
 
 
@@ -69,9 +69,9 @@ def _pushed(program: Program, inputs: Sequence[Any], tangents: Sequence[Any]) ->
             continue
         values[slot] = op.lower(params, xs)
         if slot in dtypes:
-            given = of_operands(op, params, slots, known)
+            in_tangents = of_operands(op, params, slots, known)
             avals = [program.aval(s) for s in slots]
-            known[slot] = _through(op, params, xs, given, avals, program.avals[slot], dtypes[slot])
+            known[slot] = _through(op, params, xs, in_tangents, avals, program.avals[slot], dtypes[slot])
     return [values[s] for s in program.out_slots], [known.get(s) for s in program.out_slots]
 
 
@@ -82,33 +82,36 @@ def _through(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: l
     if op is VMAP:
         return _over_axis(*params, xs, tangents)  # type: ignore[call-arg]
     turned = [jnp.iscomplexobj(t) and not jnp.iscomplexobj(x) for x, t in zip(xs, tangents, strict=True)]
-    found = _by_jax(op, params, xs, [t.real if on else t for t, on in zip(tangents, turned, strict=True)], avals, out)
+    out_tangents = _by_jax(
+        op, params, xs, [t.real if on else t for t, on in zip(tangents, turned, strict=True)], avals, out
+    )
     if any(turned):  # tangents are linear, so imaginary parts are pushed separately
         parts = [
             t.imag if on else None if t is None else jnp.zeros_like(t) for t, on in zip(tangents, turned, strict=True)
         ]
         others = _by_jax(op, params, xs, parts, avals, out)
-        found = [t + 1j * u if _is_float(t) else t for t, u in zip(found, others, strict=True)]
+        out_tangents = [t + 1j * u if _is_float(t) else t for t, u in zip(out_tangents, others, strict=True)]
     if isinstance(out, tuple):
         return [
-            None if d is None else tangent_of(t, aval(a.shape, d)) for t, a, d in zip(found, out, dtypes, strict=True)
+            None if d is None else tangent_of(t, aval(a.shape, d))
+            for t, a, d in zip(out_tangents, out, dtypes, strict=True)
         ]
-    return tangent_of(found[0], aval(out.shape, dtypes))
+    return tangent_of(out_tangents[0], aval(out.shape, dtypes))
 
 
 def _by_jax(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: list[Any], out: Any) -> list[Any]:
     """Return the tangents of an op's results as JAX computes them, in the dtype of the float proxies."""
     places = [k for k, t in enumerate(tangents) if t is not None]
-    points = [stand_in_for(xs[k], avals[k].dtype, from_numpy(tangents[k].dtype)) for k in places]  # type: ignore[arg-type]
+    points = [float_proxy_of(xs[k], avals[k].dtype, from_numpy(tangents[k].dtype)) for k in places]  # type: ignore[arg-type]
 
     def function(points: list[Any]) -> Any:
         moved = dict(zip(places, points, strict=True))
-        return step(op, params, [moved.get(k, x) for k, x in enumerate(xs)], avals, out, truncating=False)
+        return interpret_proxies(op, params, [moved.get(k, x) for k, x in enumerate(xs)], avals, out, truncating=False)
 
-    given = [tangents[k].astype(p.dtype) for k, p in zip(places, points, strict=True)]
-    with standing_in():
-        found = jax.jvp(function, (points,), (given,))[1]
-    return [*found] if isinstance(out, tuple) else [found]
+    in_tangents = [tangents[k].astype(p.dtype) for k, p in zip(places, points, strict=True)]
+    with with_float_proxies():
+        out_tangents = jax.jvp(function, (points,), (in_tangents,))[1]
+    return [*out_tangents] if isinstance(out, tuple) else [out_tangents]
 
 
 def _over_axis(
@@ -117,13 +120,13 @@ def _over_axis(
     """Return the tangents of the outputs of a Program that `vmap` runs."""
     moving = [t is not None for t in tangents]
 
-    def function(xs: list[Any], given: list[Any]) -> list[Any]:
-        following = iter(given)
+    def function(xs: list[Any], in_tangents: list[Any]) -> list[Any]:
+        following = iter(in_tangents)
         return _pushed(program, xs, [next(following) if on else None for on in moving])[1]
 
-    given = [t for t in tangents if t is not None]
+    in_tangents = [t for t in tangents if t is not None]
     axes = [axis for axis, on in zip(in_axes, moving, strict=True) if on]
-    return jax.vmap(function, in_axes=([*in_axes], axes), out_axes=[*out_axes], axis_size=size)(xs, given)
+    return jax.vmap(function, in_axes=([*in_axes], axes), out_axes=[*out_axes], axis_size=size)(xs, in_tangents)
 
 
 def _is_float(t: Any) -> bool:
@@ -131,8 +134,8 @@ def _is_float(t: Any) -> bool:
 
 
 def _avals(*avals: Aval, program: Program, primals: int, outputs: int) -> tuple[Aval, ...]:
-    given = [a.dtype for a in avals[len(program.in_avals) :]]
-    return (*program.out_avals, *tangent_avals(program, given, outputs))
+    in_dtypes = [a.dtype for a in avals[len(program.in_avals) :]]
+    return (*program.out_avals, *tangent_avals(program, in_dtypes, outputs))
 
 
 MIXED_PUSH = Op("mixed_push", _mixed_push, _avals, ("program", "primals", "outputs"))

@@ -21,13 +21,13 @@ from mxcompat._ops.movement.arrange import BROADCAST_TO
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
 from .custom.derive import CUSTOM
-from .custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from .lowering import JVP, VJP, VMAP
+from .custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from .mixed import MIXED_PULL
 from .mixed_forward import MIXED_PUSH
 from .split import PULL
+from .transform_ops import JVP, VJP, VMAP
 
-__all__ = ["ADAPTED", "anew", "reshaped"]
+__all__ = ["ADAPTED", "reshaped", "respecialize"]
 
 
 def reshaped(
@@ -86,12 +86,12 @@ class _Rebuilt:
         return self.nodes[slot]
 
     def _made(self, op: Op, params: tuple, slots: tuple[int, ...]) -> Node:
-        given = tuple(map(self._whole, slots))
+        inputs = tuple(map(self._whole, slots))
         if op in (SLICE, GATHER):
-            _check_window(params[0], self.program.aval(slots[0]).shape, given[0].aval.shape)
+            _check_window(params[0], self.program.aval(slots[0]).shape, inputs[0].aval.shape)
         elif op in ADAPTED:
-            params, given = ADAPTED[op](params, given)
-        return apply(op, given, params)
+            params, inputs = ADAPTED[op](params, inputs)
+        return apply(op, inputs, params)
 
 
 def _is_elementwise(op: Op) -> bool:
@@ -109,42 +109,42 @@ def _check_window(plan: tuple, before: tuple[int, ...], now: tuple[int, ...]) ->
             raise ValueError("[Primitive::output_shapes] Slice cannot infer output shapes.")
 
 
-def anew(program: Program, avals: Sequence[Aval]) -> tuple[Program, list[Node]]:
+def respecialize(program: Program, avals: Sequence[Aval]) -> tuple[Program, list[Node]]:
     """Rebuild a Program for inputs of these avals, if they differ from its own. Return it with its captured nodes."""
     return (program, []) if tuple(avals) == program.in_avals else reshaped(program, avals)
 
 
-def _program_first(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
+def _program_first(params: tuple, inputs: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
     """Adapt the node of an op whose first inputs are those of its Program, unchanged: calls, `vjp` and `jvp`."""
     program, *others = params
     count = len(program.in_avals)
-    inner, more = anew(program, [n.aval for n in given[:count]])
-    return (inner, *others), (*given[:count], *more, *given[count:])
+    inner, more = respecialize(program, [n.aval for n in inputs[:count]])
+    return (inner, *others), (*inputs[:count], *more, *inputs[count:])
 
 
-def _mapped(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
+def _mapped(params: tuple, inputs: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
     program, in_axes, out_axes, _ = params
-    shapes = [n.aval.shape for n in given]
+    shapes = [n.aval.shape for n in inputs]
     sizes = {shape[axis] for shape, axis in zip(shapes, in_axes, strict=True) if axis is not None}
     if len(sizes) > 1:
         raise ValueError(f"[vmap] Inconsistent axis sizes: {' and '.join(map(str, sorted(sizes)))}.")
     avals = [
         n.aval if axis is None else aval((*n.aval.shape[:axis], *n.aval.shape[axis + 1 :]), n.aval.dtype)
-        for n, axis in zip(given, in_axes, strict=True)
+        for n, axis in zip(inputs, in_axes, strict=True)
     ]
-    inner, more = anew(program, avals)
-    return (inner, (*in_axes, *[None] * len(more)), out_axes, sizes.pop()), (*given, *more)
+    inner, more = respecialize(program, avals)
+    return (inner, (*in_axes, *[None] * len(more)), out_axes, sizes.pop()), (*inputs, *more)
 
 
-def _ruled(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
+def _ruled(params: tuple, inputs: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
     """Adapt the node of a custom function with a rule for `vjp` or `jvp`. The rule's input avals follow from the
     function's."""
     _, rule, count, *active = params
-    (inner, *_), given = _program_first(params, given)
-    own, extra = given[: len(inner.in_avals)], given[len(inner.in_avals) :]
-    args = [n.aval for n in given[:count]]
+    (inner, *_), inputs = _program_first(params, inputs)
+    own, extra = inputs[: len(inner.in_avals)], inputs[len(inner.in_avals) :]
+    args = [n.aval for n in inputs[:count]]
     tangents = [a for a, on in zip(args, active[0], strict=True) if on] if active else [*inner.out_avals] * 2
-    changed, more = anew(rule, [*args, *tangents, *[n.aval for n in extra]])
+    changed, more = respecialize(rule, [*args, *tangents, *[n.aval for n in extra]])
     return (inner, changed, count, *active), (*own, *extra, *more)
 
 

@@ -27,7 +27,7 @@ from mxcompat._ops.elementwise.casts import cast_node
 
 from .calls import CALL, run
 from .integers import passes_integers
-from .lowering import VJP
+from .transform_ops import VJP
 
 __all__ = ["PULL", "Segment", "cotangent_like", "segments", "zeros"]
 
@@ -72,36 +72,37 @@ def _in_segments(node: Node) -> list[Node] | None:
     key = ("segments", primals, outputs)
     if key not in program.facts:
         program.facts[key] = _cut(program, primals, outputs)
-    found = program.facts[key]
-    if found is None:
+    parts = program.facts[key]
+    if parts is None:
         return None
     env = {~k: n for k, n in enumerate(node.inputs[: len(program.in_avals)])}
-    for segment in found:
+    for segment in parts:
         results = items(run(segment.program, tuple([env[s] for s in segment.inputs])))
         env.update(zip(segment.outputs, results, strict=True))
     cotangents: dict[int, Node] = {}
 
-    def add(slot: int, given: Node) -> None:
-        cotangents[slot] = apply(TABLE["add"], (cotangents[slot], given)) if slot in cotangents else given
+    def add(slot: int, cotangent: Node) -> None:
+        known = cotangents.get(slot)
+        cotangents[slot] = cotangent if known is None else apply(TABLE["add"], (known, cotangent))
 
-    for slot, given in zip(program.out_slots, node.inputs[len(program.in_avals) :], strict=False):
+    for slot, seed in zip(program.out_slots, node.inputs[len(program.in_avals) :], strict=False):
         if env[slot].aval.dtype._kind in "fc":
-            add(slot, cotangent_like(given, env[slot].aval))
-    for segment in reversed(found):
+            add(slot, cotangent_like(seed, env[slot].aval))
+    for segment in reversed(parts):
         known = [cotangents.pop(s, None) for s in segment.outputs[: segment.cotangents]]
         if any(known):
             inputs = [env[s] for s in segment.inputs]
-            given = [zeros(env[s].aval) if c is None else c for c, s in zip(known, segment.outputs, strict=False)]
-            pulled = apply(PULL, (*inputs, *given), (segment.program, segment.primals, segment.cotangents))
+            seeds = [zeros(env[s].aval) if c is None else c for c, s in zip(known, segment.outputs, strict=False)]
+            pulled = apply(PULL, (*inputs, *seeds), (segment.program, segment.primals, segment.cotangents))
             for slot, gradient in zip(segment.inputs, items(pulled), strict=False):
                 add(slot, gradient)
     gradients = [cotangents.get(~k) or zeros(program.in_avals[k]) for k in range(primals)]
     return [*[env[s] for s in program.out_slots], *gradients]
 
 
-def cotangent_like(given: Node, like: Aval) -> Node:
+def cotangent_like(cotangent: Node, like: Aval) -> Node:
     """Cast and broadcast a cotangent to this aval."""
-    cast = cast_node(given, like.dtype)
+    cast = cast_node(cotangent, like.dtype)
     return cast if cast.aval is like else apply(TABLE["broadcast_to"], (cast,), (like.shape,))
 
 
@@ -124,8 +125,8 @@ def _cut(program: Program, primals: int, outputs: int) -> list[Segment] | None:
     def moves(slot: int) -> bool:
         return slot in active and program.aval(slot).dtype._kind in "fc"
 
-    found = segments(program, _parts(program), moves)
-    return None if found is None or any(s.captured for s in found) else found
+    parts = segments(program, _parts(program), moves)
+    return None if parts is None or any(s.captured for s in parts) else parts
 
 
 def segments(
@@ -144,7 +145,7 @@ def segments(
     instructions = program.instructions
     place = {s: k for k, part in enumerate(parts) for s in part}
     read_later = set(program.out_slots)
-    found: list[Segment] = []
+    reversed_segments: list[Segment] = []
     for k in reversed(range(len(parts))):
         part = parts[k]
         reads = dict.fromkeys(s for j in part for s in instructions[j][2] if place.get(s) != k)
@@ -161,8 +162,8 @@ def segments(
                 env[j] = apply(op, tuple([env[s] for s in slots]), params)
             body = capture.close([env[s] for s in results])
         active, moving = sum(map(moves, inputs)), sum(map(moves, results))
-        found.append(Segment(body.program, tuple(inputs), active, tuple(results), moving, body.captured))
-    return found[::-1]
+        reversed_segments.append(Segment(body.program, tuple(inputs), active, tuple(results), moving, body.captured))
+    return reversed_segments[::-1]
 
 
 def _parts(program: Program) -> list[list[int]]:

@@ -40,7 +40,7 @@ _UFUNCS = {
 
 
 class Symbolic(NDArrayOperatorsMixin):
-    """A stand-in for a NumPy array that holds a node of a capture instead of data."""
+    """A proxy of a NumPy array that holds a node of a capture instead of data."""
 
     __slots__ = ("dtype", "ndim", "node", "shape", "size")
 

@@ -2,7 +2,7 @@
 
 Most ops use NumPy's rule (PULLBACK) on symbolic arrays. Linear ops use an op that runs NumPy's rule (`transposes`).
 Some ops have a second rule here, because the derivative of NumPy's would lose precision or produce infinities. The rest
-are differentiated as compositions of other ops (`bodies`).
+are differentiated as compositions of other ops (`decompositions`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ RULES.update(
         )
     }
 )  # fmt: skip
-"""`rule(g, y, params, wanted, *inputs)`, as for PULLBACK."""
+"""`rule(g, y, params, needs_grad, *inputs)`, as for PULLBACK."""
 
 _SAME_FORWARD = (
     "abs", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "conj", "cos", "cosh",
@@ -78,21 +78,21 @@ results are the same except at ties and kinks."""
 
 
 @RULES.of(ALIAS)
-def _alias(g: Symbolic, y: Any, params: tuple, wanted: Sequence[bool], x: Symbolic) -> tuple:
+def _alias(g: Symbolic, y: Any, params: tuple, needs_grad: Sequence[bool], x: Symbolic) -> tuple:
     return (g,)
 
 
-def _power_slopes(y: Symbolic, wanted: Sequence[bool], a: Symbolic, b: Symbolic) -> list[Any]:
+def _power_slopes(y: Symbolic, needs_grad: Sequence[bool], a: Symbolic, b: Symbolic) -> list[Any]:
     a, b = a.astype(y.dtype), b.astype(y.dtype)
     return [
-        b * np.power(a, b - 1) if wanted[0] else None,
-        np.where(y == 0, 0.0, np.log(a) * y) if wanted[1] else None,
+        b * np.power(a, b - 1) if needs_grad[0] else None,
+        np.where(y == 0, 0.0, np.log(a) * y) if needs_grad[1] else None,
     ]
 
 
 @RULES.of(TABLE["power"])
-def _power(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], a: Symbolic, b: Symbolic) -> tuple:
-    return tuple([s if s is None else g * s for s in _power_slopes(y, wanted, a, b)])
+def _power(g: Symbolic, y: Symbolic, params: tuple, needs_grad: Sequence[bool], a: Symbolic, b: Symbolic) -> tuple:
+    return tuple([s if s is None else g * s for s in _power_slopes(y, needs_grad, a, b)])
 
 
 @FORWARD.of(TABLE["power"])
@@ -103,7 +103,7 @@ def _power_forward(tangents: Sequence[Any], y: Symbolic, params: tuple, a: Symbo
 
 
 @RULES.of(TABLE["unstack"])
-def _unstack(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], x: Symbolic) -> tuple:
+def _unstack(g: tuple, y: tuple, params: tuple, needs_grad: Sequence[bool], x: Symbolic) -> tuple:
     rows = [nothing(row) if c is None else c for c, row in zip(g, y, strict=True)]
     return (rows[0].op("stack", *rows[1:], params=(params[0] % x.ndim,)),)
 
@@ -114,12 +114,12 @@ def _unstack_forward(tangents: Sequence[Any], y: tuple, params: tuple, x: Symbol
 
 
 @RULES.of(TABLE["logaddexp"])
-def _logaddexp(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], a: Symbolic, b: Symbolic) -> tuple:
+def _logaddexp(g: Symbolic, y: Symbolic, params: tuple, needs_grad: Sequence[bool], a: Symbolic, b: Symbolic) -> tuple:
     return g * (a - b).op("sigmoid"), g * (b - a).op("sigmoid")
 
 
 @RULES.of(TABLE["softmax"])
-def _softmax(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic) -> tuple:
+def _softmax(g: Symbolic, y: Symbolic, params: tuple, needs_grad: Sequence[bool], x: Symbolic) -> tuple:
     return (y * (g - (y * g).sum(params[0], keepdims=True)),)
 
 
@@ -128,12 +128,12 @@ def _kept(g: Symbolic, params: tuple, x: Symbolic) -> Symbolic:
 
 
 @RULES.of(TABLE["logsumexp"])
-def _logsumexp(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic) -> tuple:
+def _logsumexp(g: Symbolic, y: Symbolic, params: tuple, needs_grad: Sequence[bool], x: Symbolic) -> tuple:
     return (_kept(g, params, x) * np.exp(x - _kept(y, params, x)),)
 
 
 @RULES.of(TABLE["var"])
-def _var(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic) -> tuple | None:
+def _var(g: Symbolic, y: Symbolic, params: tuple, needs_grad: Sequence[bool], x: Symbolic) -> tuple | None:
     axes, _, ddof = params
     count = x.size // max(g.size, 1)
     if count <= ddof or x.dtype.kind == "c":
@@ -147,8 +147,8 @@ def _distances(x: Symbolic, axes: tuple[int, ...], count: int) -> Symbolic:
 
 
 @RULES.of(TABLE["std"])
-def _std(g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic) -> tuple | None:
-    return _var(g * 0.5 / y, y, params, wanted, x)
+def _std(g: Symbolic, y: Symbolic, params: tuple, needs_grad: Sequence[bool], x: Symbolic) -> tuple | None:
+    return _var(g * 0.5 / y, y, params, needs_grad, x)
 
 
 def _mean(x: Symbolic) -> Symbolic:
@@ -165,9 +165,9 @@ def _normalised(g: Symbolic, away: Symbolic, eps: Symbolic, weight: Sequence[Sym
 
 @RULES.of(RMS_NORM)
 def _rms_norm(
-    g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic, eps: Symbolic, *weight: Symbolic
+    g: Symbolic, y: Symbolic, params: tuple, needs_grad: Sequence[bool], x: Symbolic, eps: Symbolic, *weight: Symbolic
 ) -> tuple | None:
-    if wanted[1]:
+    if needs_grad[1]:
         return None
     gx, gw = _normalised(g, x, eps, weight)
     return gx, None, *[gw] * len(weight)
@@ -175,9 +175,9 @@ def _rms_norm(
 
 @RULES.of(LAYER_NORM)
 def _layer_norm(
-    g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic, eps: Symbolic, *rest: Symbolic
+    g: Symbolic, y: Symbolic, params: tuple, needs_grad: Sequence[bool], x: Symbolic, eps: Symbolic, *rest: Symbolic
 ) -> tuple | None:
-    if wanted[1]:
+    if needs_grad[1]:
         return None
     weighted, biased = params
     gx, gw = _normalised(g, x - _mean(x), eps, rest[:weighted])
@@ -232,15 +232,15 @@ def _set_along(x: Symbolic, values: Any, places: Symbolic, params: tuple) -> Sym
 
 @RULES.of(SCATTER_AXIS)
 def _scatter_axis(
-    g: Symbolic, y: Symbolic, params: tuple, wanted: Sequence[bool], x: Symbolic, values: Symbolic, places: Symbolic
+    g: Symbolic, y: Symbolic, params: tuple, needs_grad: Sequence[bool], x: Symbolic, values: Symbolic, places: Symbolic
 ) -> tuple:
     """Return the pullback of a scatter along an axis; indices out of range get a zero cotangent."""
     count = x.size if params[0] is None else x.shape[params[0]]
     k = places.astype(np.int64)
     there = Symbolic(apply(GATHER_AXIS, (g.node, places.node), params))
     return (
-        _set_along(g, nothing(values), places, params) if wanted[0] else None,
-        np.where((k >= -count) & (k < count), there, 0.0) if wanted[1] else None,
+        _set_along(g, nothing(values), places, params) if needs_grad[0] else None,
+        np.where((k >= -count) & (k < count), there, 0.0) if needs_grad[1] else None,
         None,
     )
 

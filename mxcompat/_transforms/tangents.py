@@ -63,19 +63,19 @@ _CAST = {TABLE[name] for name in (
 """Ops whose tangent is zero, or comes from a kernel that casts."""
 
 
-def tangent_avals(program: Program, given: Sequence[Dtype], outputs: int) -> tuple[Aval, ...]:
+def tangent_avals(program: Program, in_dtypes: Sequence[Dtype], outputs: int) -> tuple[Aval, ...]:
     """Return the avals of the first outputs' tangents, given the dtypes of the first inputs' tangents."""
-    dtypes = tangent_dtypes(program, given)
-    found = zip(program.out_avals[:outputs], program.out_slots, strict=False)
-    return tuple([aval(a.shape, dtypes.get(s, a.dtype)) for a, s in found])
+    dtypes = tangent_dtypes(program, in_dtypes)
+    outputs_and_slots = zip(program.out_avals[:outputs], program.out_slots, strict=False)
+    return tuple([aval(a.shape, dtypes.get(s, a.dtype)) for a, s in outputs_and_slots])
 
 
-def tangent_dtypes(program: Program, given: Sequence[Dtype | None]) -> dict[int, Any]:
+def tangent_dtypes(program: Program, in_dtypes: Sequence[Dtype | None]) -> dict[int, Any]:
     """Return the dtypes of tangents by slot, for slots that depend on inputs with a tangent. An op with several results
     has a tuple, with None for a result without a tangent."""
-    key = ("tangent dtypes", *given)
+    key = ("tangent dtypes", *in_dtypes)
     if key not in program.facts:
-        program.facts[key] = _carried_on(program, {~k: d for k, d in enumerate(given) if d is not None})
+        program.facts[key] = _carried_on(program, {~k: d for k, d in enumerate(in_dtypes) if d is not None})
     return program.facts[key]
 
 
@@ -85,17 +85,17 @@ def of_operands(op: Op, params: tuple, slots: Sequence[int], known: Mapping[int,
     return [known.get(s) if k in smooth else None for k, s in enumerate(slots)]
 
 
-def _carried_on(program: Program, found: dict[int, Any]) -> dict[int, Any]:
+def _carried_on(program: Program, dtypes: dict[int, Any]) -> dict[int, Any]:
     for slot, (op, params, slots) in enumerate(program.instructions):
-        tangents = of_operands(op, params, slots, found)
+        tangents = of_operands(op, params, slots, dtypes)
         if op is ITEM:
             if tangents[0] is not None and tangents[0][params[0]] is not None:
-                found[slot] = tangents[0][params[0]]
+                dtypes[slot] = tangents[0][params[0]]
         elif any(tangents):
             operands, result = [program.aval(s) for s in slots], program.avals[slot]
             of = _of_results if isinstance(result, tuple) else _of_result
-            found[slot] = of(op, params, tangents, operands, result)  # type: ignore[arg-type]
-    return found
+            dtypes[slot] = of(op, params, tangents, operands, result)  # type: ignore[arg-type]
+    return dtypes
 
 
 def _of_results(
@@ -119,14 +119,14 @@ def _of_result(op: Op, params: tuple, tangents: list[Dtype | None], operands: li
     rule = TANGENT_DTYPE.get(op)
     if rule is not None:
         return rule(tangents, operands, result)
-    given = [*map(_given, tangents, operands, repeat(_promoted(op, operands, result)), repeat(result.dtype))]
-    if _is_cast(op, params, given, operands, result):
+    entering = [*map(_given, tangents, operands, repeat(_promoted(op, operands, result)), repeat(result.dtype))]
+    if _is_cast(op, params, entering, operands, result):
         return result.dtype
-    active = [t for t in given if t is not None]
+    active = [t for t in entering if t is not None]
     handed = active[0] if op in _WRITE else reduce(promote, active)
     if op in _SUMS:
         handed = summed_dtype(handed)
-    return handed if _hands_on(op, given) else promote(handed, result.dtype)
+    return handed if _hands_on(op, entering) else promote(handed, result.dtype)
 
 
 def _promoted(op: Op, operands: list[Aval], result: Aval) -> Dtype:
@@ -144,12 +144,12 @@ def _given(tangent: Dtype | None, operand: Aval, promoted: Dtype, natural: Dtype
     return natural if tangent is operand.dtype or is_cast else tangent
 
 
-def _is_cast(op: Op, params: tuple, given: list[Dtype | None], operands: list[Aval], result: Aval) -> bool:
+def _is_cast(op: Op, params: tuple, entering: list[Dtype | None], operands: list[Aval], result: Aval) -> bool:
     """Return True if the op casts the tangent to the dtype of the result, or if the tangents have it already."""
-    if op in _CAST or all(t is None or t is result.dtype for t in given):
+    if op in _CAST or all(t is None or t is result.dtype for t in entering):
         return True
     if op in _WRITE:
-        return given[0] is None or "edge" in params
+        return entering[0] is None or "edge" in params
     if op in _ROUND and result.dtype._kind in "fc":
         return result.dtype._numpy.itemsize == 2 and (op is not TABLE["softmax"] or params[1])
     if op in _ROUND:
@@ -157,10 +157,10 @@ def _is_cast(op: Op, params: tuple, given: list[Dtype | None], operands: list[Av
     return op is TABLE["imag"] and operands[0].dtype._kind != "c"
 
 
-def _hands_on(op: Op, given: list[Dtype | None]) -> bool:
+def _hands_on(op: Op, entering: list[Dtype | None]) -> bool:
     """Return True if the result's tangent has the promoted dtype of the operands' tangents."""
     if op in _CHOOSE:
-        return not any(given[_CHOOSE[op]])
+        return not any(entering[_CHOOSE[op]])
     if op in _JOIN:
-        return None not in given
-    return op in _HAND_ON or op in _WRITE or (op is TABLE["einsum"] and len(given) == 1)
+        return None not in entering
+    return op in _HAND_ON or op in _WRITE or (op is TABLE["einsum"] and len(entering) == 1)

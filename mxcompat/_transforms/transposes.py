@@ -62,19 +62,19 @@ PUSHED = Op("pushed", _pushed, lambda t, *inputs, op, params, at: op.infer((para
 
 @HOST.of(PULLED)
 def _run_pulled(out: Aval, params: tuple, g: Any, *inputs: Any) -> Any:
-    op, given, at = params
-    found = PULLBACK[op](g, g, given, tuple([k == at for k in range(len(inputs))]), *inputs)
-    if found is None:
+    op, op_params, at = params
+    cotangents = PULLBACK[op](g, g, op_params, tuple([k == at for k in range(len(inputs))]), *inputs)
+    if cotangents is None:
         return None
-    return np.zeros(out.shape, out.dtype._numpy) if found[at] is None else np.asarray(fit(found[at], out))
+    return np.zeros(out.shape, out.dtype._numpy) if cotangents[at] is None else np.asarray(fit(cotangents[at], out))
 
 
 @HOST.of(PUSHED)
 def _run_pushed(out: Aval, params: tuple, t: Any, *inputs: Any) -> Any:
-    op, given, at = params
+    op, op_params, at = params
     like = np.broadcast_to(np.zeros((), out.dtype._numpy), out.shape)
-    found = PUSHFORWARD[op]([t if k == at else None for k in range(len(inputs))], like, given, *inputs)
-    return None if found is None else np.asarray(spread(found, out))
+    tangent = PUSHFORWARD[op]([t if k == at else None for k in range(len(inputs))], like, op_params, *inputs)
+    return None if tangent is None else np.asarray(spread(tangent, out))
 
 
 def _run(op: Op, params: tuple, *inputs: Any) -> Any:
@@ -94,8 +94,8 @@ def _moved(op: Op, inputs: Sequence[Any], at: int, t: Any) -> list[Any]:
     """Return the inputs with the tangent `t` in place of input `at`, and zeros for the other inputs in the same group
     of `_FACTORS`."""
     peers = next((factor for factor in _FACTORS[op] if at in factor), ())
-    given = [nothing(x) if k in peers and k != at else x for k, x in enumerate(inputs)]
-    return _replaced(given, at, t)
+    others = [nothing(x) if k in peers and k != at else x for k, x in enumerate(inputs)]
+    return _replaced(others, at, t)
 
 
 def _others(op: Op, at: int, count: int) -> list[int]:
@@ -109,17 +109,17 @@ def _derivatives(this: Op, reverse: Op) -> None:
     cotangent."""
 
     @PULLBACK.of(this)
-    def pull(g: Any, y: Any, params: tuple, wanted: Sequence[bool], first: Any, *inputs: Any) -> tuple:
-        op, given, at = params
+    def pull(g: Any, y: Any, params: tuple, needs_grad: Sequence[bool], first: Any, *inputs: Any) -> tuple:
+        op, op_params, at = params
         cotangent, tangent = (first, g) if this is PULLED else (g, first)
-        found: list[Any] = [None] * len(wanted)
-        if wanted[0]:
-            met = _MEETING[op](given, at) if op in _MEETING and this is PULLED else given
-            found[0] = _run(reverse, (op, met, at), g, *inputs)
+        cotangents: list[Any] = [None] * len(needs_grad)
+        if needs_grad[0]:
+            met = _MEETING[op](op_params, at) if op in _MEETING and this is PULLED else op_params
+            cotangents[0] = _run(reverse, (op, met, at), g, *inputs)
         for k in _others(op, at, len(inputs)):
-            if wanted[1 + k]:
-                found[1 + k] = _run(PULLED, (op, given, k), cotangent, *_moved(op, inputs, at, tangent))
-        return tuple(found)
+            if needs_grad[1 + k]:
+                cotangents[1 + k] = _run(PULLED, (op, op_params, k), cotangent, *_moved(op, inputs, at, tangent))
+        return tuple(cotangents)
 
     @PUSHFORWARD.of(this)
     def push(tangents: Sequence[Any], y: Any, params: tuple, first: Any, *inputs: Any) -> Any:
@@ -153,10 +153,10 @@ def linear(
         _MEETING[op] = meeting
 
     @back.of(op)
-    def pull(g: Any, y: Any, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple | None:
+    def pull(g: Any, y: Any, params: tuple, needs_grad: Sequence[bool], *inputs: Any) -> tuple | None:
         if not holds(params):
             return None
-        return tuple([_run(PULLED, (op, params, k), g, *inputs) if on else None for k, on in enumerate(wanted)])
+        return tuple([_run(PULLED, (op, params, k), g, *inputs) if on else None for k, on in enumerate(needs_grad)])
 
     @forth.of(op)
     def push(tangents: Sequence[Any], y: Any, params: tuple, *inputs: Any) -> Any:

@@ -20,22 +20,22 @@ from mxcompat._graph.ir.node import Node
 from mxcompat._native import native
 
 __all__ = [
-    "LEAF", "Snapshot", "Substitution", "TreeSlots", "copied", "deep", "fill", "flatten", "like_tuple", "nodes_in",
-    "rebuilt", "restore", "structure", "untraced", "visit_by_prefix",
+    "LEAF", "Snapshot", "Substitution", "TreeSlots", "call_on_copies", "copied", "fill", "flatten", "like_tuple",
+    "nodes_in", "raised_recursion_limit", "rebuilt", "restore", "structure", "visit_by_prefix",
 ]  # fmt: skip
 
 
-_deep = threading.Lock()
+_limit_lock = threading.Lock()
 _walks = 0
 _limit = 0
 
 
 @contextmanager
-def deep() -> Iterator[None]:
+def raised_recursion_limit() -> Iterator[None]:
     """Raise the recursion limit within this context, enough for a tree of 5 000 levels. The limit is shared by all
     threads."""
     global _walks, _limit
-    with _deep:
+    with _limit_lock:
         if not _walks:
             _limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(_limit, policy.TREE_FRAMES))
@@ -43,7 +43,7 @@ def deep() -> Iterator[None]:
     try:
         yield
     finally:
-        with _deep:
+        with _limit_lock:
             _walks -= 1
             if not _walks:
                 sys.setrecursionlimit(_limit)
@@ -56,7 +56,7 @@ def flatten(tree: Any, require_array: bool = False) -> list[array]:
         arrays_only = _flatten(tree, out, require_array)
     except RecursionError:
         out.clear()
-        with deep():
+        with raised_recursion_limit():
             arrays_only = _flatten_in_python(tree, out, require_array)
     if not arrays_only:
         raise _not_an_array()
@@ -95,7 +95,7 @@ def copied(tree: Any) -> Any:
     return rebuilt(tree, handles(nodes_in(tree)))
 
 
-def untraced(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
+def call_on_copies(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
     """Call `fun` on copies of the arguments' handles, as a trace does. In-place updates thus do not change the caller's
     arrays, and each result has its own handle."""
     given, named = copied((args, kwargs))
@@ -155,14 +155,14 @@ def structure(tree: Any) -> Any:
     try:
         return _rebuild(tree, repeat(LEAF))
     except RecursionError:
-        with deep():
+        with raised_recursion_limit():
             return _Deep(_rebuild_in_python(tree, repeat(LEAF)))
 
 
 def restore(shape: Any, leaves: Iterable[Any]) -> Any:
     """Rebuild a tree from its `structure` and its leaves. Surplus leaves are ignored."""
     if type(shape) is _Deep:
-        with deep():
+        with raised_recursion_limit():
             return _rebuild_in_python(shape.shape, iter(leaves))
     return _rebuild(shape, iter(leaves))
 
@@ -172,7 +172,7 @@ def rebuilt(tree: Any, leaves: Sequence[Any]) -> Any:
     try:
         return _rebuild(tree, iter(leaves))
     except RecursionError:
-        with deep():
+        with raised_recursion_limit():
             return _rebuild_in_python(tree, iter(leaves))
 
 
@@ -197,7 +197,7 @@ class Snapshot:
             self._save(tree)
         except RecursionError:
             self._saved.clear()
-            with deep():
+            with raised_recursion_limit():
                 self._save(tree)
 
     def _save(self, tree: Any) -> None:
@@ -323,7 +323,7 @@ class TreeSlots:
         except RecursionError:
             for found, count in zip(lists, before, strict=True):
                 del found[count:]  # type: ignore[attr-defined]
-            with deep():
+            with raised_recursion_limit():
                 positions = _find_in_python(container, wanted, *lists)
         if positions is None:
             raise _not_an_array()

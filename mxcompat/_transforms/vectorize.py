@@ -17,12 +17,12 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._jax import jax
 from mxcompat._ops.arguments import axis_of
 
-from .calls import holds_steps
-from .custom.lowering import CUSTOM_VMAP
+from .calls import has_effects
+from .custom.ops import CUSTOM_VMAP
 from .functions import check_callable, transformed
-from .lowering import VMAP
-from .stepwise import mapped_over
-from .trees import deep, flatten, rebuilt, visit_by_prefix
+from .split_at_effects import mapped_over
+from .transform_ops import VMAP
+from .trees import flatten, raised_recursion_limit, rebuilt, visit_by_prefix
 
 __all__ = ["flat_axes", "vmap"]
 
@@ -80,7 +80,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         flat_out = _placed(body.program, len(mapped), flat_out)
         inputs = (*mapped, *body.captured)
         flat_in = (*along, *[None] * len(body.captured))
-        over = mapped_over if holds_steps(body.program) else _over_axis
+        over = mapped_over if has_effects(body.program) else _over_axis
         node = over(body.program, inputs, flat_in, flat_out, size)
         return rebuilt(value, wrap_all(node))
 
@@ -163,7 +163,7 @@ def flat_axes(tree: Any, leaves: list[array], axes: Any, what: str) -> list[int 
         visit_by_prefix(add, tree, axes)
     except RecursionError:
         found.clear()
-        with deep():
+        with raised_recursion_limit():
             visit_by_prefix(add, tree, axes)
     return found
 

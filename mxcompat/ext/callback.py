@@ -81,50 +81,50 @@ class _Callback:
     def __call__(self, *values: Any) -> tuple[np.ndarray, ...]:
         """Call the function and check its results."""
         result = self.fn(*restore(self.arguments, [np.asarray(v) for v in values]))
-        found: list[np.ndarray] = []
-        if not _matches(result, self.value, found):
+        arrays: list[np.ndarray] = []
+        if not _matches(result, self.value, arrays):
             raise ValueError(f"[host_callback] {self} must return a tree like result_shapes, but returned {result!r}.")
-        given = [(f.shape, f.dtype) for f in found]
-        wanted = [(a.shape, a.dtype._numpy) for a in self.avals]
-        if given != wanted:
+        returned = [(f.shape, f.dtype) for f in arrays]
+        expected = [(a.shape, a.dtype._numpy) for a in self.avals]
+        if returned != expected:
             raise ValueError(
-                f"[host_callback] {self} must return {_listed(wanted)}, as result_shapes says, but returned "
-                f"{_listed(given)}."
+                f"[host_callback] {self} must return {_listed(expected)}, as result_shapes says, but returned "
+                f"{_listed(returned)}."
             )
-        return tuple(found)
+        return tuple(arrays)
 
 
 def _listed(arrays: Sequence[tuple[tuple[int, ...], Any]]) -> str:
     return ", ".join(f"{dtype}{list(shape)}" for shape, dtype in arrays)
 
 
-def _matches(result: Any, value: Any, found: list[np.ndarray]) -> bool:
-    """Return True if a result has the tree of `value`, and append its arrays to `found`."""
+def _matches(result: Any, value: Any, arrays: list[np.ndarray]) -> bool:
+    """Return True if a result has the tree of `value`, and append its arrays to `arrays`."""
     if value is LEAF:
         if isinstance(result, (np.ndarray, np.generic)) or is_array(result):
-            found.append(np.asarray(result))
+            arrays.append(np.asarray(result))
             return True
         return False
     if isinstance(value, (list, tuple)):
         same = isinstance(result, (list, tuple)) and len(result) == len(value)
-        return same and all(_matches(r, v, found) for r, v in zip(result, value, strict=True))
+        return same and all(_matches(r, v, arrays) for r, v in zip(result, value, strict=True))
     if isinstance(value, dict):
         return (
             isinstance(result, dict)
             and result.keys() == value.keys()
-            and all(_matches(result[k], v, found) for k, v in value.items())
+            and all(_matches(result[k], v, arrays) for k, v in value.items())
         )
     return True
 
 
 def _described(tree: Any) -> tuple[Any, tuple[Aval, ...]]:
     """Return the structure of a tree of array descriptions, and the avals."""
-    found: list[Aval] = []
+    avals: list[Aval] = []
 
     def read(item: Any) -> Any:
         described = _aval_of(item)
         if described is not None:
-            found.append(described)
+            avals.append(described)
             return LEAF
         if isinstance(item, dict):
             return {k: read(v) for k, v in item.items()}
@@ -137,7 +137,7 @@ def _described(tree: Any) -> tuple[Any, tuple[Aval, ...]]:
             f"(shape, dtype), but there is {item!r} in it."
         )
 
-    return read(tree), tuple(found)
+    return read(tree), tuple(avals)
 
 
 def _aval_of(item: Any) -> Aval | None:
@@ -153,15 +153,15 @@ def _aval_of(item: Any) -> Aval | None:
         shape, dtype = getattr(item, "shape", None), getattr(item, "dtype", None)
         if shape is None or dtype is None:
             return None
-    found = dtype if isinstance(dtype, Dtype) else from_numpy(np.dtype(dtype))
-    if found is None:
+    kind = dtype if isinstance(dtype, Dtype) else from_numpy(np.dtype(dtype))
+    if kind is None:
         raise TypeError(f"[host_callback] There are no arrays of dtype {dtype!r}.")
-    return aval(tuple(shape), found)
+    return aval(tuple(shape), kind)
 
 
 def _lowered(*inputs: Any, callback: _Callback) -> tuple[Any, ...]:
-    given = [jnp.asarray(x) for x in inputs]
-    kinds = [(x.shape, x.dtype) for x in given]
+    arrays = [jnp.asarray(x) for x in inputs]
+    kinds = [(x.shape, x.dtype) for x in arrays]
 
     def host(*values: Any) -> list[np.ndarray]:
         joined = [np.asarray(v).view(d).reshape(s) for v, (s, d) in zip(values, kinds, strict=True)]
@@ -172,10 +172,10 @@ def _lowered(*inputs: Any, callback: _Callback) -> tuple[Any, ...]:
     @jax.custom_jvp
     def function(*inputs: Any) -> tuple[Any, ...]:
         parts = [jax.lax.bitcast_convert_type(x, np.uint32) if _is_wide(x.dtype) else x for x in inputs]
-        found = jax.pure_callback(host, structs, *parts, vmap_method="sequential")
+        results = jax.pure_callback(host, structs, *parts, vmap_method="sequential")
         return tuple(
             jax.lax.bitcast_convert_type(r, a.dtype._numpy) if _is_wide(a.dtype._numpy) else r
-            for r, a in zip(found, callback.avals, strict=True)
+            for r, a in zip(results, callback.avals, strict=True)
         )
 
     @function.defjvp
@@ -193,7 +193,7 @@ def _lowered(*inputs: Any, callback: _Callback) -> tuple[Any, ...]:
         outs = function(*primals)
         return outs, tuple(map(tangent, outs))
 
-    return function(*given)
+    return function(*arrays)
 
 
 def _is_wide(dtype: Any) -> bool:

@@ -28,7 +28,7 @@ from mxcompat._ops.indexing.scatter import SCATTER
 from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
 from mxcompat._transforms.control.ops import COND, SCAN, WHILE
 from mxcompat._transforms.functions import check_callable, named_after
-from mxcompat._transforms.lowering import VMAP
+from mxcompat._transforms.transform_ops import VMAP
 from mxcompat._transforms.trees import nodes_in, rebuilt
 
 __all__ = ["Error", "check", "checkify"]
@@ -146,9 +146,9 @@ def checkify(fun: Callable[..., Any], nan: bool = True, bounds: bool = True) -> 
             outputs = nodes_in(value)
             places = [location(n) for n in linearize(outputs, capture.id, capture.placeholders).order] or [""]
             body = capture.close(outputs)
-        found = _Checked(asked, mx.array(0))
-        outs = found.rebuild(body.program, (*reals, *body.captured), places)
-        return Error(found.code, tuple(found.messages)), rebuilt(value, handles(outs))
+        checked = _Checked(asked, mx.array(0))
+        outs = checked.rebuild(body.program, (*reals, *body.captured), places)
+        return Error(checked.code, tuple(checked.messages)), rebuilt(value, handles(outs))
 
     return named_after(fun, call)
 
@@ -174,21 +174,21 @@ class _Checked:
         instruction, or a single one for all."""
         env: list[Node] = []
         for k, (op, params, slots) in enumerate(program.instructions):
-            given = tuple([env[s] if s >= 0 else inputs[~s] for s in slots])
-            env.append(self._applied(op, params, given, places[min(k, len(places) - 1)]))
+            operands = tuple([env[s] if s >= 0 else inputs[~s] for s in slots])
+            env.append(self._applied(op, params, operands, places[min(k, len(places) - 1)]))
         return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
 
-    def _applied(self, op: Op, params: tuple, given: tuple[Node, ...], place: str) -> Node:
+    def _applied(self, op: Op, params: tuple, operands: tuple[Node, ...], place: str) -> Node:
         if op in _INSIDE:
-            return _INSIDE[op](self, op, params, given, place)
+            return _INSIDE[op](self, op, params, operands, place)
         where = f", called at {place}." if place else "."
         if op is CHECK:
-            self._add("check", params[0], mx.logical_not(mx.all(wrap(given[0]))))
+            self._add("check", params[0], mx.logical_not(mx.all(wrap(operands[0]))))
         if self.asked.bounds:
-            for indices, n in _indices(op, params, given):
+            for indices, n in _indices(op, params, operands):
                 failed = mx.any(mx.logical_or(indices < -n, indices >= n))
                 self._add("bounds", f"[{op}] An index is out of bounds for an axis of {n}{where}", failed)
-        node = apply(op, given, params)
+        node = apply(op, operands, params)
         if self.asked.nan and op is not ITEM:
             for out in items(node) if isinstance(node.aval, tuple) else [node]:
                 if out.aval.dtype._kind in "fc":
@@ -212,20 +212,20 @@ class _Checked:
             self.code = wrap(inputs[0]) if carried else mx.array(0)
             outs = self.rebuild(program, inputs[1:] if carried else inputs, [place])
             code = self.code._node
-            found = capture.close([code, *outs] if carried else [*outs, code])
+            body = capture.close([code, *outs] if carried else [*outs, code])
         self.code = before
-        return found
+        return body
 
 
-def _indices(op: Op, params: tuple, given: Sequence[Node]) -> Iterator[tuple[array, int]]:
+def _indices(op: Op, params: tuple, operands: Sequence[Node]) -> Iterator[tuple[array, int]]:
     """Yield the index arrays among an op's inputs, with the sizes of the axes that they index."""
     if op in (GATHER_AXIS, SCATTER_AXIS):
-        (axis,), shape = params, given[0].aval.shape
-        yield wrap(given[-1]), given[0].aval.size if axis is None else shape[axis]
+        (axis,), shape = params, operands[0].aval.shape
+        yield wrap(operands[-1]), operands[0].aval.size if axis is None else shape[axis]
     elif op in (GATHER, SCATTER):
-        plan, inputs, shape = params[0], iter(given[1 if op is GATHER else 2 :]), given[0].aval.shape
+        plan, inputs, shape = params[0], iter(operands[1 if op is GATHER else 2 :]), operands[0].aval.shape
         if plan and plan[0] == "*":
-            shape, plan = (given[0].aval.size,), plan[1:]
+            shape, plan = (operands[0].aval.size,), plan[1:]
         for n, entry in zip(shape, source_axes(plan, len(shape)), strict=True):
             if entry == "a":
                 yield wrap(next(inputs)), n
@@ -233,19 +233,19 @@ def _indices(op: Op, params: tuple, given: Sequence[Node]) -> Iterator[tuple[arr
                 next(inputs)  # Python ints are checked when the op is called
 
 
-def _call(checked: _Checked, op: Op, params: tuple, given: tuple[Node, ...], place: str) -> Node:
+def _call(checked: _Checked, op: Op, params: tuple, operands: tuple[Node, ...], place: str) -> Node:
     program, *others = params
     body = checked.body(program, place)
-    node = apply(op, (*given, *body.captured), (body.program, *others))
+    node = apply(op, (*operands, *body.captured), (body.program, *others))
     checked.note(wrap_all(node)[-1])
     return node
 
 
-def _vmap(checked: _Checked, op: Op, params: tuple, given: tuple[Node, ...], place: str) -> Node:
+def _vmap(checked: _Checked, op: Op, params: tuple, operands: tuple[Node, ...], place: str) -> Node:
     program, in_axes, out_axes, size = params
     body = checked.body(program, place)
     axes = (*in_axes, *[None] * len(body.captured))
-    node = apply(op, (*given, *body.captured), (body.program, axes, (*out_axes, 0), size))
+    node = apply(op, (*operands, *body.captured), (body.program, axes, (*out_axes, 0), size))
     codes = wrap_all(node)[-1]
     none = 1 + len(checked.messages)
     first = mx.min(mx.where(codes == 0, none, codes)) if size else mx.array(none)
@@ -253,18 +253,18 @@ def _vmap(checked: _Checked, op: Op, params: tuple, given: tuple[Node, ...], pla
     return node
 
 
-def _loop(checked: _Checked, op: Op, params: tuple, given: tuple[Node, ...], place: str) -> Node:
+def _loop(checked: _Checked, op: Op, params: tuple, operands: tuple[Node, ...], place: str) -> Node:
     program = params[0]
     body = checked.body(program, place, carried=True)
     start = mx.array(0)._node
     if op is SCAN:
         _, carry, *others = params
-        node = apply(op, (start, *given, *body.captured), (body.program, carry + 1, *others))
+        node = apply(op, (start, *operands, *body.captured), (body.program, carry + 1, *others))
     else:
         _, test, carry = params
         with Capture([_CODE, *test.in_avals]) as capture:
             tested = capture.close(test.rebuild(capture.placeholders[1:]))
-        own, others = given[: len(program.in_avals)], given[len(program.in_avals) :]
+        own, others = operands[: len(program.in_avals)], operands[len(program.in_avals) :]
         inputs = (start, *own, *body.captured, *others, *tested.captured)
         node = apply(op, inputs, (body.program, tested.program, carry + 1))
     code, *outs = items(node)
@@ -272,8 +272,8 @@ def _loop(checked: _Checked, op: Op, params: tuple, given: tuple[Node, ...], pla
     return apply(TUPLE, tuple(outs))
 
 
-def _cond(checked: _Checked, op: Op, params: tuple, given: tuple[Node, ...], place: str) -> Node:
-    inputs, branches, reads = list(given), [], []
+def _cond(checked: _Checked, op: Op, params: tuple, operands: tuple[Node, ...], place: str) -> Node:
+    inputs, branches, reads = list(operands), [], []
     for program, places in zip(*params, strict=True):
         body = checked.body(program, place)
         branches.append(body.program)

@@ -14,8 +14,8 @@ from mxcompat._ops.creation.ranges import arange
 from mxcompat._ops.elementwise.casts import cast_node
 from mxcompat._ops.random.state import state as random_state
 from mxcompat._transforms.control import batch, host  # noqa: F401  # their rules
-from mxcompat._transforms.control.bodies import Traced, arrays_in, check_alike, traced, with_paths
 from mxcompat._transforms.control.ops import COND, SCAN, WHILE
+from mxcompat._transforms.control.traced import Traced, arrays_in, check_alike, traced, with_paths
 from mxcompat._transforms.functions import check_callable
 from mxcompat._transforms.trees import nodes_in, rebuilt, restore, structure
 
@@ -71,8 +71,8 @@ def _scan(name: str, f: Callable[[Any, Any], Any], init: Any, xs: Any, length: i
 
     def convert(value: Any) -> tuple[list[array], Any]:
         if not isinstance(value, tuple) or len(value) != 2:
-            given = type(value).__name__
-            raise TypeError(f"[{name}] The function must return a pair, the next carry and what to stack, not {given}.")
+            kind = type(value).__name__
+            raise TypeError(f"[{name}] The function must return a pair, the next carry and what to stack, not {kind}.")
         carry = arrays_in(value[0], name, "carry")
         return check_alike(name, "carry", init, carry, "before", "after a step"), arrays_in(value[1], name, "y")
 
@@ -96,18 +96,18 @@ def _length(name: str, xs: Any, length: int | None) -> int:
     """Return the number of steps over these arrays."""
     if length is not None and (not isinstance(length, int) or length < 0):
         raise ValueError(f"[{name}] length must be an int that is not negative, not {length!r}.")
-    found = length
+    expected = length
     for path, x in with_paths(xs, "xs"):
         if not x.ndim:
             raise ValueError(f"[{name}] {path} has no axis to scan over: it is {x._node.aval}.")
-        if found is not None and x.shape[0] != found:
+        if expected is not None and x.shape[0] != expected:
             raise ValueError(
-                f"[{name}] {path} has {x.shape[0]} entries along its first axis where {found} were expected."
+                f"[{name}] {path} has {x.shape[0]} entries along its first axis where {expected} were expected."
             )
-        found = x.shape[0]
-    if found is None:
+        expected = x.shape[0]
+    if expected is None:
         raise ValueError(f"[{name}] There is no array in xs; say by length how many steps there are.")
-    return found
+    return expected
 
 
 def fori_loop(lower: Any, upper: Any, body: Callable[[array, Any], Any], init: Any) -> Any:
@@ -186,8 +186,8 @@ def _while_loop(name: str, test: Callable[[Any], Any], body: Callable[[Any], Any
         if isinstance(value, bool):
             return wrap(operand_node(value))
         if not isinstance(value, array) or value._node.aval is not aval((), bool_):
-            given = value._node.aval if isinstance(value, array) else type(value).__name__
-            raise ValueError(f"[{name}] The test must return a 0-d array of dtype bool, not {given}.")
+            kind = value._node.aval if isinstance(value, array) else type(value).__name__
+            raise ValueError(f"[{name}] The test must return a 0-d array of dtype bool, not {kind}.")
         return value
 
     step = traced(body, arguments, avals, first, convert)
@@ -254,20 +254,20 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         >>> mx.ext.switch(mx.array(2), [mx.sin, mx.cos, mx.exp], mx.array(0.0))
         array(1, dtype=float32)
     """
-    found = list(branches)
-    if not found:
+    functions = list(branches)
+    if not functions:
         raise ValueError("[switch] There has to be one function at least.")
-    for fun in found:
+    for fun in functions:
         check_callable(fun, "switch")
     node = _integer("switch", "index", index)
-    return _branches("switch", node, found, [f"in branch {k}" for k in range(len(found))], operands)
+    return _branches("switch", node, functions, [f"in branch {k}" for k in range(len(functions))], operands)
 
 
 def _branches(
     name: str, index: Node, branches: Sequence[Callable[..., Any]], names: Sequence[str], operands: tuple
 ) -> Any:
-    given = nodes_in(operands)
-    avals = [n.aval for n in given]
+    nodes = nodes_in(operands)
+    avals = [n.aval for n in nodes]
     first: list[Any] = []
 
     def convert(where: str) -> Callable[[Any], Any]:
@@ -280,25 +280,25 @@ def _branches(
 
         return converted
 
-    found = [
-        traced(fun, structure(operands), avals, [index, *given], convert(where))
+    traces = [
+        traced(fun, structure(operands), avals, [index, *nodes], convert(where))
         for fun, where in zip(branches, names, strict=True)
     ]
-    draws = any(t.draws for t in found)
+    draws = any(t.draws for t in traces)
     if draws:
-        ways = {t.key.program if t.key is not None else None for t in found}
-        found = [t.keyed() for t in found]
-        given.insert(0, random_state[0]._node)
-    inputs, reads = _shared(given, found)
-    results = wrap_all(apply(COND, (index, *inputs), (tuple([t.program for t in found]), reads)))
+        ways = {t.key.program if t.key is not None else None for t in traces}
+        traces = [t.keyed() for t in traces]
+        nodes.insert(0, random_state[0]._node)
+    inputs, reads = _shared(nodes, traces)
+    results = wrap_all(apply(COND, (index, *inputs), (tuple([t.program for t in traces]), reads)))
     if draws:
-        _move_on(results.pop(0), found, ways, given[0])
+        _move_on(results.pop(0), traces, ways, nodes[0])
     return restore(structure(first[0]), results)
 
 
-def _shared(given: Sequence[Node], branches: Sequence[Traced]) -> tuple[list[Node], tuple[tuple[int, ...], ...]]:
+def _shared(nodes: Sequence[Node], branches: Sequence[Traced]) -> tuple[list[Node], tuple[tuple[int, ...], ...]]:
     """Return the inputs of all branches, and for each branch the positions of its inputs."""
-    inputs = list(given)
+    inputs = list(nodes)
     places: dict[Node, int] = {}
     reads = []
     for branch in branches:
@@ -308,7 +308,7 @@ def _shared(given: Sequence[Node], branches: Sequence[Traced]) -> tuple[list[Nod
                 places[n] = len(inputs)
                 inputs.append(n)
             own.append(places[n])
-        reads.append((*range(len(given)), *own))
+        reads.append((*range(len(nodes)), *own))
     return inputs, tuple(reads)
 
 

@@ -21,8 +21,8 @@ from mxcompat._graph.ir.linearize import clear_seen
 from mxcompat._graph.ir.node import ITEM, PACKAGE, SCALAR, TRACED, Node, created
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.structure import bytes_held, clear_structures, forget_the_oldest, structure_count
-from mxcompat._graph.ir.traces import readable
-from mxcompat._graph.run import background, budget, events, single, traces
+from mxcompat._graph.ir.trace_stack import readable
+from mxcompat._graph.run import background, budget, events, jax_traces, single
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._jax import jax
 from mxcompat._ops.fast.metal import METAL_KERNEL, check_bounds
@@ -97,7 +97,7 @@ def cache_info() -> CacheInfo:
         True
     """
     return CacheInfo(
-        structure_count(), bytes_held(), budget.count(), budget.held(), traces.count(), traces.held(),
+        structure_count(), bytes_held(), budget.count(), budget.held(), jax_traces.count(), jax_traces.held(),
         policy.CACHE_BYTES,
     )  # fmt: skip
 

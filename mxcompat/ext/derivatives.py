@@ -18,9 +18,9 @@ from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._jax import jax
-from mxcompat._transforms.control.customs import close_settled, modes_around
+from mxcompat._transforms.control.customs import close_specialized, modes_around
 from mxcompat._transforms.functions import argument_numbers, check_callable, named_after
-from mxcompat._transforms.lowering import check_indices
+from mxcompat._transforms.transform_ops import check_indices
 from mxcompat._transforms.trees import flatten, nodes_in, restore, structure
 
 __all__ = ["hessian", "hvp", "jacfwd", "jacrev", "linearize", "value_and_jac"]
@@ -51,7 +51,7 @@ def jacrev(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
         array([[2, 0],
                [0, 4]], dtype=float32)
     """
-    return _of_jacobian("jacrev", fun, argnums, lambda *given: _reverse(*given)[1])
+    return _of_jacobian("jacrev", fun, argnums, lambda *parts: _reverse(*parts)[1])
 
 
 def jacfwd(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
@@ -73,7 +73,7 @@ def jacfwd(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
         >>> mx.ext.jacfwd(lambda t: mx.stack([t, t**2]))(mx.array(3.0))
         array([1, 6], dtype=float32)
     """
-    return _of_jacobian("jacfwd", fun, argnums, lambda *given: _forward(*given)[1])
+    return _of_jacobian("jacfwd", fun, argnums, lambda *parts: _forward(*parts)[1])
 
 
 def value_and_jac(fun: Callable[..., Any], argnums: Argnums = 0, mode: str = "reverse") -> Callable[..., Any]:
@@ -141,8 +141,8 @@ def hvp(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     if not isinstance(argnums, int):
         raise expected("hvp", "an int as argnums", argnums)
 
-    def product(*given: Any, **kwargs: Any) -> Any:
-        args, vector = given[:-1], given[-1:]
+    def product(*arguments: Any, **kwargs: Any) -> Any:
+        args, vector = arguments[:-1], arguments[-1:]
         if not -len(args) <= argnums < len(args):
             raise ValueError(f"[hvp] There is no argument {argnums} before the vector; the call has {len(args)}.")
         place = argnums % len(args)
@@ -167,8 +167,8 @@ def hvp(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
 def _of_jacobian(name: str, fun: Any, argnums: Any, way: Callable[..., Any]) -> Callable[..., Any]:
     check_callable(fun, name)
     numbers = argument_numbers(argnums, name)
-    wanted = argnums if isinstance(argnums, int) else numbers
-    return named_after(fun, lambda *args, **kwargs: way(fun, wanted, args, kwargs))
+    positions = argnums if isinstance(argnums, int) else numbers
+    return named_after(fun, lambda *args, **kwargs: way(fun, positions, args, kwargs))
 
 
 class _Flat:
@@ -180,14 +180,14 @@ class _Flat:
             raise ValueError(f"[jacobian] argnums {argnums} do not fit a call with {len(args)} positional arguments.")
         self._fun, self._args, self._kwargs = fun, list(args), kwargs
         self._numbers = [k % len(args) for k in numbers]
-        wanted = tuple([args[k] for k in self._numbers])
-        self.leaves = flatten(wanted, require_array=True)
-        self.arguments = structure(wanted[0] if isinstance(argnums, int) else wanted)
-        self._wanted = structure(wanted)
+        differentiated = tuple([args[k] for k in self._numbers])
+        self.leaves = flatten(differentiated, require_array=True)
+        self.arguments = structure(differentiated[0] if isinstance(argnums, int) else differentiated)
+        self._differentiated = structure(differentiated)
         self.result: Any = None
 
     def __call__(self, *leaves: mx.array) -> list[mx.array]:
-        for k, value in zip(self._numbers, restore(self._wanted, leaves), strict=True):
+        for k, value in zip(self._numbers, restore(self._differentiated, leaves), strict=True):
             self._args[k] = value
         value = self._fun(*self._args, **self._kwargs)
         self.result = structure(value)
@@ -259,20 +259,20 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
         value = fun(*restore(shape, handles(capture.placeholders)))
         result = structure(value)
         outputs = nodes_in(value, require_array=True)
-        body = close_settled(capture, outputs, (("jvp", 0), *modes_around(point)))
+        body = close_specialized(capture, outputs, (("jvp", 0), *modes_around(point)))
     check_indices(body.program, len(point), len(outputs), "JVP")
     forward, linear = _linearized(body.program, len(point))
-    found = wrap_all(apply(forward, (*point, *body.captured)))
-    values, kept = found[: len(outputs)], found[len(outputs) :]
+    results = wrap_all(apply(forward, (*point, *body.captured)))
+    values, kept = results[: len(outputs)], results[len(outputs) :]
 
     def push(*tangents: Any) -> Any:
-        given = nodes_in(tangents, require_array=True)
-        if [n.aval for n in given] != [n.aval for n in point] or len(tangents) != len(primals):
+        tangent_nodes = nodes_in(tangents, require_array=True)
+        if [n.aval for n in tangent_nodes] != [n.aval for n in point] or len(tangents) != len(primals):
             raise ValueError(
                 f"[linearize] Tangents must be like the primals, {[n.aval for n in point]}, not "
-                f"{[n.aval for n in given]}."
+                f"{[n.aval for n in tangent_nodes]}."
             )
-        return restore(result, wrap_all(apply(linear, (*nodes_of(kept), *given))))
+        return restore(result, wrap_all(apply(linear, (*nodes_of(kept), *tangent_nodes))))
 
     return restore(result, values), push
 

@@ -17,12 +17,12 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import SCALAR, Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import WITHIN
-from mxcompat._graph.ir.traces import modes_of
+from mxcompat._graph.ir.rules import SUBPROGRAMS
+from mxcompat._graph.ir.trace_stack import modes_of
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._jax import jax, jnp
 from mxcompat._ops.random.state import state as random_state
-from mxcompat._transforms.control.customs import close_settled
+from mxcompat._transforms.control.customs import close_specialized
 from mxcompat._transforms.functions import check_callable
 from mxcompat._transforms.trees import flatten
 from mxcompat._transforms.vectorize import flat_axes
@@ -57,7 +57,7 @@ class Exported:
         self.jax = exported
         self._vjp_order = vjp_order
         self._op = Op("exported", self._lowered)
-        WITHIN[self._op] = self._derivative
+        SUBPROGRAMS[self._op] = self._derivative
 
     def __call__(self, *args: Any) -> Any:
         """Call the function on arrays like those that it was exported for.
@@ -268,7 +268,7 @@ def _traced(name: str, fun: Callable[..., Any], avals: Sequence[Aval], tree: Any
     with Capture(avals, any_shape=True) as capture:
         value = fun(*jax.tree.unflatten(tree, handles(capture.placeholders)))
         results, out_tree = _flatten(value, name)
-        body = close_settled(capture, nodes_of(results), (("vjp", 0),) * vjp_order)
+        body = close_specialized(capture, nodes_of(results), (("vjp", 0),) * vjp_order)
     if random_state[0]._node is not key:
         random_state[0] = wrap(key)
         raise ValueError(

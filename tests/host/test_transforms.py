@@ -13,9 +13,9 @@ from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
 from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward
 from mxcompat._graph.run.events import stats
 from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
-from mxcompat._transforms import calls, compiling, lowering
+from mxcompat._transforms import calls, compiling, transform_ops
 from mxcompat._transforms.custom import derive
-from mxcompat._transforms.custom import lowering as custom
+from mxcompat._transforms.custom import ops as custom
 
 from .harness import check, data, program_of
 
@@ -301,10 +301,10 @@ def test_each_has_its_rules():
         TUPLE,
         custom.CUSTOM_VMAP,
         derive.CUSTOM,
-        lowering.VMAP,
+        transform_ops.VMAP,
     }
     assert all(op in kind for op in {*runs, custom.CUSTOM_VJP} for kind in (HOST, PULLBACK, PUSHFORWARD))
     assert custom.CUSTOM_JVP not in PULLBACK, "it would have to transpose the user's rule"
-    assert all(op in kind for op in (lowering.VJP, lowering.JVP) for kind in (HOST, PULLBACK, PUSHFORWARD))
-    mapped = {*runs, lowering.VJP, lowering.JVP, custom.CUSTOM_VJP, custom.CUSTOM_JVP}
+    assert all(op in kind for op in (transform_ops.VJP, transform_ops.JVP) for kind in (HOST, PULLBACK, PUSHFORWARD))
+    mapped = {*runs, transform_ops.VJP, transform_ops.JVP, custom.CUSTOM_VJP, custom.CUSTOM_JVP}
     assert {op for op in mapped if op not in BATCH} == {derive.CUSTOM}  # `vmap` replaces it by another op

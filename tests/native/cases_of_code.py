@@ -12,7 +12,7 @@ from mxcompat._graph.ir import node as nodes
 from mxcompat._graph.ir.aval import aval
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import Node
-from mxcompat._graph.ir.outputs import taken
+from mxcompat._graph.ir.outputs import try_resolve_item
 from mxcompat._native import native
 
 from .cases import Case
@@ -164,7 +164,8 @@ def _of_walk() -> Iterator[Case]:
 
 
 def _of_connect() -> Iterator[Case]:
-    yield Case("connect_code", "the same again", native.connect_code, (nodes.SCALAR, nodes.TRACED, nodes.ITEM, taken))
+    connected = (nodes.SCALAR, nodes.TRACED, nodes.ITEM, try_resolve_item)
+    yield Case("connect_code", "the same again", native.connect_code, connected)
     yield Case("connect_code", "one", native.connect_code, (nodes.SCALAR,), TypeError)
 
 

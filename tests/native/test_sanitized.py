@@ -24,7 +24,7 @@ TESTS = {
     "native": ["test_native.py", "test_native_modules.py", "native"],
     "transforms": ["test_autodiff.py", "test_vmap.py", "test_custom.py", "test_custom_reading.py", "test_compile.py"],
     "graphs": ["test_trees.py", "test_lifetimes.py", "test_module.py", "test_optimizers.py", "test_control_flow.py"],
-    "memory": ["test_rows.py", "test_layout.py", "test_random.py", "test_io.py", "test_array.py"],
+    "memory": ["test_matvec_layout.py", "test_layout.py", "test_random.py", "test_io.py", "test_array.py"],
 }
 
 pytestmark = [

@@ -57,10 +57,10 @@ class Dtype(Fixed):
 
 
 def _dtype(label: str, kind: str, numpy_type: type) -> Dtype:
-    made = object.__new__(Dtype)
-    made._label, made._kind, made._numpy = label, kind, np.dtype(numpy_type)
-    made.size = made._numpy.itemsize
-    return made
+    dtype = object.__new__(Dtype)
+    dtype._label, dtype._kind, dtype._numpy = label, kind, np.dtype(numpy_type)
+    dtype.size = dtype._numpy.itemsize
+    return dtype
 
 
 bool_ = _dtype("bool", "b", np.bool_)
@@ -121,21 +121,21 @@ _most = policy.MOST_AVALS
 
 def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
     """Return the Aval with this shape and dtype. Raise OverflowError or RuntimeError if no such array can exist."""
-    found = AVALS.get((shape, dtype))
-    if found is None:
-        found = Aval()
+    interned = AVALS.get((shape, dtype))
+    if interned is None:
+        interned = Aval()
         if is_known(shape):
             shape = tuple(map(int, shape))
             check_size(shape, dtype.size)
-        found.shape = shape
-        found.dtype = dtype
-        found.ndim = len(shape)
-        found.size = math.prod(shape)
-        found.nbytes = found.size * dtype.size
+        interned.shape = shape
+        interned.dtype = dtype
+        interned.ndim = len(shape)
+        interned.size = math.prod(shape)
+        interned.nbytes = interned.size * dtype.size
         if len(AVALS) >= _most:
             _forget_the_unused()
-        found = AVALS.setdefault((shape, dtype), found)
-    return found
+        interned = AVALS.setdefault((shape, dtype), interned)
+    return interned
 
 
 def _forget_the_unused() -> None:

@@ -17,7 +17,10 @@ from mxcompat._jax import is_tracer
 
 from .. import policy
 
-__all__ = ["count", "count_all", "gone", "in_use", "made", "owner", "passing", "peak", "reset_peak", "smallest"]
+__all__ = [
+    "count", "count_all", "in_use", "owner", "peak", "record_transient", "reset_peak", "smallest", "track_temporary",
+    "untrack",
+]  # fmt: skip
 
 smallest = policy.COUNTED_BYTES
 """Minimum size in bytes of the values that are counted."""
@@ -66,12 +69,12 @@ def _is_array(value: Any) -> bool:
     return True
 
 
-def made(result: Any) -> None:
+def track_temporary(result: Any) -> None:
     """Count the buffers of NumPy's intermediate results. The result of `np.broadcast_to` counts with the size of the
     memory that it refers to."""
     if type(result) in (tuple, list):
         for r in result:
-            made(r)
+            track_temporary(r)
     elif type(result) is np.ndarray:
         held_by = owner(result)
         if held_by.nbytes >= smallest:
@@ -116,7 +119,7 @@ def _released(buffer: _Buffer) -> None:
         _in_use -= buffer.nbytes
 
 
-def gone(value: Any) -> None:
+def untrack(value: Any) -> None:
     """Stop counting a value whose buffer was donated, though a Python reference to it remains."""
     global _in_use
     buffer = _held.pop(id(owner(value)), None)
@@ -132,7 +135,7 @@ def count_all() -> bool:
     return new
 
 
-def passing(nbytes: int) -> None:
+def record_transient(nbytes: int) -> None:
     """Note that a computation takes this many bytes of temporary memory."""
     global _peak
     _peak = max(_peak, _in_use + nbytes)

@@ -14,10 +14,10 @@ from .linearize import Subgraph, linearize
 from .liveness import live_out
 from .node import ITEM, Node, aliases, new_trace, node
 from .op import Op
-from .outputs import hands_out
+from .outputs import register_outputs
 from .program import Program
 from .rules import HOST, SPECIALIZE
-from .traces import under_way
+from .trace_stack import under_way
 
 __all__ = ["ALIAS", "PLACEHOLDER", "PROMISE", "Body", "Capture", "Derive", "Promise", "keep_promise"]
 
@@ -62,7 +62,7 @@ PROMISE = Op("promise", _read_placeholder, lambda promise: promise.aval, ("promi
 def keep_promise(node: Node, capture: Capture | None = None) -> bool:
     """Resolve a PROMISE placeholder: rewrite it as an ALIAS of the promised node. This happens when its value is read,
     or when another captured function closes over it."""
-    node.become(ALIAS, (), (node.params[0].find(),))
+    node.rewrite(ALIAS, (), (node.params[0].find(),))
     return True
 
 
@@ -94,10 +94,10 @@ class Body(NamedTuple):
             if old.trace > node.trace and old.op is not ALIAS:
                 old.trace = node.trace
                 if old.value is None or node.trace:
-                    old.become(ITEM, (k,), (node,))
+                    old.rewrite(ITEM, (k,), (node,))
                 else:
-                    old.hold(old.value)
-        hands_out(node, self.outputs)
+                    old.set_value(old.value)
+        register_outputs(node, self.outputs)
 
 
 Derive = Callable[["Capture", Subgraph, Body], "Node | bool"]
@@ -119,7 +119,7 @@ class Capture:
         size: the size of the mapped axis, under "vmap".
         any_shape: True if the Program will also be used for arguments of other shapes.
 
-    While the function runs, `given` holds the nodes of the arguments that have no placeholder.
+    While the function runs, `other_arguments` holds the nodes of the arguments that have no placeholder.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Capture:
         self.mode = mode
         self.size = size
         self.any_shape = any_shape
-        self.given: Sequence[Node] = ()
+        self.other_arguments: Sequence[Node] = ()
         self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays and their axes
         kinds = {*map(type, arguments)}
         self._valueless = not kinds <= {Node, Promise}

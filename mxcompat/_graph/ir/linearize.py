@@ -16,7 +16,7 @@ from mxcompat._native import native
 from .. import policy
 from .node import ITEM, SCALAR, TRACED, Node
 from .op import Op
-from .outputs import taken
+from .outputs import try_resolve_item
 from .program import Code, Instruction
 from .structure import Structure, clock, forget_the_oldest, intern, remembers, structure_of
 
@@ -88,13 +88,18 @@ class _PathInPython:
         if None in leaves or tuple(map(_kind_of_leaf, leaves)) != self._kinds:
             return None
         for node in leaves[len(placeholders) :]:
-            if node.trace >= trace if trace else (node.value is None and not (node.op is ITEM and taken(node))):
+            if node.trace >= trace if trace else _is_pending(node):
                 return None
         return env[:count], leaves, [n.aval for n in leaves]
 
 
+def _is_pending(node: Node) -> bool:
+    """Return True if a node has no value yet. An output of an evaluated node gets its value here."""
+    return node.value is None and not (node.op is ITEM and try_resolve_item(node))
+
+
 if native:
-    native.connect_code(SCALAR, TRACED, ITEM, taken)
+    native.connect_code(SCALAR, TRACED, ITEM, try_resolve_item)
 Path: Any = native.Path if native else _PathInPython
 
 
@@ -111,10 +116,10 @@ class _Seen:
 
     def follow(self, roots: Sequence[Node], trace: int, placeholders: Sequence[Node]) -> Subgraph | None:
         """Return the subgraph behind `roots` if it has this code, else None."""
-        found = self._path.follow(roots, placeholders, trace)
-        if found is None:
+        path = self._path.follow(roots, placeholders, trace)
+        if path is None:
             return None
-        order, leaves, in_avals = found
+        order, leaves, in_avals = path
         before, structure = self._last
         if in_avals != before:
             structure = structure_of(self._code, tuple(in_avals), order)
@@ -136,24 +141,24 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
     kind = (len(roots), len(placeholders), trace == 0, *(_kind_of_root(roots[-1]) if roots else ()))
     seen = _seen.get(kind, ())
     for one in seen:
-        found = one.follow(roots, trace, placeholders)
-        if found is not None:
+        subgraph = one.follow(roots, trace, placeholders)
+        if subgraph is not None:
             if one is not seen[0]:
                 _seen[kind] = (one, *[other for other in seen if other is not one])
             break
     else:
-        found = _walk(roots, trace, placeholders)
-        code = found.structure.code
+        subgraph = _walk(roots, trace, placeholders)
+        code = subgraph.structure.code
         if not code.seen_before:
             code.seen_before = True  # seen once: it is likely to return
-        elif remembers(found.order):
+        elif remembers(subgraph.order):
             while len(_seen) >= policy.MOST_KINDS_OF_ROOTS:
                 _seen.pop(next(iter(_seen)), None)
-            _seen[kind] = (_Seen(found.structure, found.roots), *seen[: policy.TRIES - 1])
-    found.structure.last_used = clock.now
+            _seen[kind] = (_Seen(subgraph.structure, subgraph.roots), *seen[: policy.TRIES - 1])
+    subgraph.structure.last_used = clock.now
     if clock.now != before and forget_the_oldest():
         clear_seen()  # `_seen` refers to structures; those in use will be found again
-    return found
+    return subgraph
 
 
 def _kind_of_root(root: Node) -> tuple:
@@ -194,7 +199,7 @@ def _walk_in_python(
             if node in slots:
                 stack.pop()
                 continue
-            if node.op is ITEM and not trace and taken(node):
+            if node.op is ITEM and not trace and try_resolve_item(node):
                 stack.pop()
                 slots[node] = ~len(leaves)
                 leaves.append(node)

@@ -53,8 +53,8 @@ class _Fields:
 
 
 class Node(native.Fields if native else _Fields):  # type: ignore[misc]
-    """One op applied to input nodes. Its meaning never changes. `become` changes how it is computed, and `hold` gives
-    it a value.
+    """One op applied to input nodes. Its meaning never changes. `rewrite` changes how it is computed, and `set_value`
+    gives it a value.
 
     `aval` is an Aval, or a tuple of Avals if the op has several outputs (`items` separates them). `trace` is the
     largest trace id among its inputs, 0 outside any transform: a node belongs to the body of a capture if its trace is
@@ -77,7 +77,7 @@ class Node(native.Fields if native else _Fields):  # type: ignore[misc]
     def __repr__(self) -> str:
         return f"<{self.op or 'leaf'} {self.aval}>"
 
-    def become(self, op: Op, params: tuple, inputs: tuple[Node, ...]) -> None:
+    def rewrite(self, op: Op, params: tuple, inputs: tuple[Node, ...]) -> None:
         """Rewrite the node: replace its op and inputs by others that give the same result.
 
         If another thread may be evaluating the node, the caller must hold the evaluation lock (`run.evaluate.lock`).
@@ -88,7 +88,7 @@ class Node(native.Fields if native else _Fields):  # type: ignore[misc]
         self.params = params
         self.inputs = inputs
 
-    def hold(self, value: Any) -> None:
+    def set_value(self, value: Any) -> None:
         """Set the value and turn the node into a leaf, so that it no longer refers to its inputs."""
         self.value = value
         self.op = None
@@ -209,7 +209,7 @@ def _store(nodes: Iterable[Node], values: Iterable[Any], oldest: int) -> list[No
     pairs = [*zip(nodes, values, strict=False)]
     for node, value in pairs:
         if node.trace < oldest:
-            node.hold(value)
+            node.set_value(value)
         else:
             node.value = value
     for node, value in pairs:

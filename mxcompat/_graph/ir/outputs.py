@@ -13,28 +13,28 @@ from weakref import ref
 from .node import ITEM, Node
 from .op import Op
 
-__all__ = ["TUPLE", "hand_out", "hands_out", "taken"]
+__all__ = ["TUPLE", "register_outputs", "resolve_outputs", "try_resolve_item"]
 
 TUPLE = Op("tuple", lambda *inputs: inputs, lambda *avals: avals)
 """The op whose results are its inputs. An op with several results is rewritten as a TUPLE if its results are computed
 separately."""
 
 
-def hands_out(of: Node, outputs: Iterable[Node]) -> None:
+def register_outputs(of: Node, outputs: Iterable[Node]) -> None:
     """Register outputs to get their values when the node is evaluated."""
     of.waiting = [*map(ref, outputs)]
 
 
-def hand_out(nodes: Iterable[Node]) -> None:
+def resolve_outputs(nodes: Iterable[Node]) -> None:
     """Give the outputs registered for these evaluated nodes their values. The caller must hold the evaluation lock."""
     for node in nodes:
         outputs, node.waiting = node.waiting, None
         for output in [r() for r in outputs or ()]:
             if output is not None and output.op is ITEM and output.inputs[0] is node:
-                taken(output)
+                try_resolve_item(output)
 
 
-def taken(item: Node) -> bool:
+def try_resolve_item(item: Node) -> bool:
     """Give an output its value if its node has been evaluated. Return True if so.
 
     Outside of transforms the output becomes a leaf, which does not keep the other outputs alive.
@@ -46,5 +46,5 @@ def taken(item: Node) -> bool:
     if item.trace:
         item.value = value
     else:
-        item.hold(value)
+        item.set_value(value)
     return True

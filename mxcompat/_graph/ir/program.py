@@ -15,28 +15,28 @@ import numpy as np
 
 from .node import SCALAR, TRACED, Node, apply
 from .op import Op
-from .rules import BODY, SPECIALIZE, STEP
+from .rules import BODY, EFFECT, SPECIALIZE
 
 __all__ = ["Code", "Instruction", "Program", "programs_in", "replaying"]
 
 Instruction = tuple[Op, tuple, tuple[int, ...]]
 """An op, its params, and the slots of its inputs."""
 
-Step = Callable[[Op, tuple, list[Any], list[Any], Any], Any]
-"""`step(op, params, values, avals, out)`: runs one instruction of a replay in place of its lowering. The avals are the
-Program's, for the inputs and for the result."""
+Interpreter = Callable[[Op, tuple, list[Any], list[Any], Any], Any]
+"""`interpreter(op, params, values, avals, out)`: runs one instruction of a replay in place of its lowering. The avals
+are the Program's, for the inputs and for the result."""
 
-_stepping: ContextVar[Step | None] = ContextVar("stepping", default=None)
+_interpreter: ContextVar[Interpreter | None] = ContextVar("interpreter", default=None)
 
 
 @contextmanager
-def replaying(step: Step | None) -> Iterator[None]:
-    """Replay Programs with `step` within this context; None means that each instruction is lowered."""
-    token = _stepping.set(step)
+def replaying(interpreter: Interpreter | None) -> Iterator[None]:
+    """Replay Programs with `interpreter` within this context; None means that each instruction is lowered."""
+    token = _interpreter.set(interpreter)
     try:
         yield
     finally:
-        _stepping.reset(token)
+        _interpreter.reset(token)
 
 
 class Code:
@@ -54,15 +54,15 @@ class Code:
         uses: the number of reads of each result.
         leaf_uses: the number of reads of each input.
         written: the inputs that an op updates in place.
-        stepped: whether an op runs by itself (a collective).
+        has_effects: whether an op runs by itself (a collective).
         specialized: whether a transform may rewrite an op, here or in a nested Program.
         seen_before: whether this code was walked before.
         facts: a cache for analyses of this code.
     """
 
     __slots__ = (
-        "__weakref__", "facts", "held", "instructions", "kinds", "leaf_uses", "scalars", "seen_before", "specialized",
-        "stepped", "traced", "uses", "weight", "written",
+        "__weakref__", "facts", "has_effects", "held", "instructions", "kinds", "leaf_uses", "scalars", "seen_before",
+        "specialized", "traced", "uses", "weight", "written",
     )  # fmt: skip
 
     def __init__(self, instructions: tuple[Instruction, ...], kinds: tuple[Op | None, ...]) -> None:
@@ -73,11 +73,11 @@ class Code:
         self.weight: int = len(instructions)
         self.uses = [0] * len(instructions)
         self.leaf_uses = [0] * len(kinds)
-        self.stepped = self.specialized = False
+        self.has_effects = self.specialized = False
         self.written: set[int] = set()
         for op, params, slots in instructions:
-            if op in STEP:
-                self.stepped = self.specialized = True
+            if op in EFFECT:
+                self.has_effects = self.specialized = True
             elif op in SPECIALIZE and (op not in BODY or BODY[op](params).code.specialized):
                 self.specialized = True
             if op.in_place and slots[0] < 0:
@@ -160,14 +160,14 @@ class Program:
         """Run the instructions on JAX values (arrays, tracers, NumPy scalars), under the current JAX trace. NumPy's
         warnings are off, because JAX computes constants with NumPy."""
         env: list[Any] = []
-        step = _stepping.get()
+        interpret = _interpreter.get()
         for op, params, slots in self.instructions:
             try:
                 given = [env[s] if s >= 0 else inputs[~s] for s in slots]
-                if step is None:
+                if interpret is None:
                     env.append(op.lower(params, given))
                 else:
-                    env.append(step(op, params, given, [self.aval(s) for s in slots], self.avals[len(env)]))
+                    env.append(interpret(op, params, given, [self.aval(s) for s in slots], self.avals[len(env)]))
             except Exception as error:
                 error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program's, in the end
                 raise

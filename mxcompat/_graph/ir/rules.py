@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "BODY", "CALLS", "CONTRACTION", "COST", "COVERED", "DEPENDS", "FAILURE", "HOST", "INDEX_ERROR",
-    "LAPACK", "LOWERING", "OVERWRITE", "PADDING", "PULLBACK", "PUSHFORWARD", "QUICK", "READS_INPUTS", "READS_NOTHING",
-    "RESIDUALS", "SEGMENTS", "SHAPE", "SPECIALIZE", "STEP", "STEP_BATCH", "STEP_PULLBACK", "STEP_PUSHFORWARD",
-    "TANGENT_DTYPE", "WITHIN", "Failure", "Residuals", "Rule", "Rules",
+    "BATCH", "BODY", "CALLS", "CONTRACTION", "COST", "DEPENDS", "EFFECT", "EFFECT_BATCH", "EFFECT_PULLBACK",
+    "EFFECT_PUSHFORWARD", "FAILURE", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING", "OVERWRITE", "PADDING", "PULLBACK",
+    "PUSHFORWARD", "QUICK", "READS_INPUTS", "READS_NOTHING", "RESIDUALS", "SEGMENTS", "SHAPE", "SPECIALIZE",
+    "SUBPROGRAMS", "SUPPORTS", "TANGENT_DTYPE", "Failure", "Residuals", "Rule", "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -95,11 +95,11 @@ FAILURE: dict[Op, Failure] = {}
 failure. See `run.failures`."""
 
 PULLBACK = Rules()
-"""`rule(g, y, params, wanted, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays. `g` is the cotangent of
-the result `y`. For an op with several outputs both are tuples, and `g` has None for a zero cotangent. `wanted` has True
-for each input whose cotangent is needed. A cotangent may be None if it is zero or not needed. It may have a broadcast
-shape or another float dtype: the caller sums it to the input's shape and casts it. The conventions are JAX's: linear in
-`g`, complex numbers not conjugated."""
+"""`rule(g, y, params, needs_grad, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays. `g` is the
+cotangent of the result `y`. For an op with several outputs both are tuples, and `g` has None for a zero cotangent.
+`needs_grad` has True for each input whose cotangent is needed. A cotangent may be None if it is zero or not needed. It
+may have a broadcast shape or another float dtype: the caller sums it to the input's shape and casts it. The conventions
+are JAX's: linear in `g`, complex numbers not conjugated."""
 
 
 class Residuals(NamedTuple):
@@ -130,9 +130,9 @@ the op's first results. Further results (tangents, for example) depend on all in
 CALLS: set[Op] = set()
 """Ops whose results are exactly those of a Program, their first param, for their first inputs."""
 
-COVERED = Rules()
-"""`rule(kind, params, wanted)`, for ops that run Programs: True if those Programs have all rules of `kind` (HOST,
-PULLBACK or PUSHFORWARD). For derivatives, `wanted` has True for each input with a derivative."""
+SUPPORTS = Rules()
+"""`rule(kind, params, needs_grad)`, for ops that run Programs: True if those Programs have all rules of `kind` (HOST,
+PULLBACK or PUSHFORWARD). For derivatives, `needs_grad` has True for each input with a derivative."""
 
 DEPENDS = Rules()
 """`rule(params, result, behind_stops)`, for ops with several results: the inputs that this result is computed from, or
@@ -153,22 +153,22 @@ SPECIALIZE = Rules()
 """`rule(node, capture)`: may rewrite a node of a body for the transform that closes over it (`capture.mode`). Returns
 True if it did."""
 
-STEP = Rules()
+EFFECT = Rules()
 """`rule(node)`, for ops that are never part of an executable or of a NumPy run, such as a collective: the op's values.
-Such an op is a separate step of the evaluation, and steps run in the order in which they were made. The node's inputs
-have values. The result is a tuple, even for one output. See `run.steps`."""
+Such an op is an effect: it runs alone, and effects run in the order in which they were made. The node's inputs have
+values. The result is a tuple, even for one output. See `run.effects`."""
 
-STEP_PULLBACK = Rules()
-"""`rule(params, inputs, cotangents)`: for an op with a STEP rule, the nodes of the inputs' cotangents, given the nodes
-of the outputs' cotangents."""
+EFFECT_PULLBACK = Rules()
+"""`rule(params, inputs, cotangents)`: for an op with an EFFECT rule, the nodes of the inputs' cotangents, given the
+nodes of the outputs' cotangents."""
 
-STEP_PUSHFORWARD = Rules()
-"""`rule(params, inputs, tangents)`: for an op with a STEP rule, the nodes of the outputs' tangents, given the nodes of
-the inputs' tangents."""
+EFFECT_PUSHFORWARD = Rules()
+"""`rule(params, inputs, tangents)`: for an op with an EFFECT rule, the nodes of the outputs' tangents, given the nodes
+of the inputs' tangents."""
 
-STEP_BATCH = Rules()
-"""`rule(params, inputs, batched, size)`: for an op with a STEP rule, the nodes of its outputs over a new first axis, as
-for BATCH."""
+EFFECT_BATCH = Rules()
+"""`rule(params, inputs, batched, size)`: for an op with an EFFECT rule, the nodes of its outputs over a new first axis,
+as for BATCH."""
 
 TANGENT_DTYPE = Rules()
 """`rule(tangents, operands, result)`, for casts and for ops whose tangents are zero: the dtype of the tangent that
@@ -182,7 +182,7 @@ indices, or None if it is allowed. `places` are the positions of the differentia
 of all differentiated inputs. `operands` are the inputs' avals. Without this rule, the error is a ValueError with the
 op's name."""
 
-WITHIN = Rules()
+SUBPROGRAMS = Rules()
 """`rule(params, active, transform)`, for ops that run Programs: pairs of a Program and the set of its inputs that
 depend on a differentiated array. `active` is that set for the op's inputs. Raises ValueError if the op has no such
 derivative ("VJP" or "JVP")."""

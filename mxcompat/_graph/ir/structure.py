@@ -68,11 +68,11 @@ class Structure:
 
     def program(self, out_slots: tuple[int, ...]) -> Program:
         """Return the Program with this structure and these outputs."""
-        found = self._programs.get(out_slots)
-        if found is None:
-            made = Program(self.code, self.in_avals, out_slots, self.avals)
-            found = self._programs.setdefault(out_slots, made)
-        return found
+        program = self._programs.get(out_slots)
+        if program is None:
+            new = Program(self.code, self.in_avals, out_slots, self.avals)
+            program = self._programs.setdefault(out_slots, new)
+        return program
 
 
 _structures: dict[tuple[Code, tuple], Structure] = {}
@@ -103,12 +103,12 @@ def intern(instructions: tuple[Instruction, ...], order: list[Node], leaves: lis
 def structure_of(code: Code, in_avals: tuple[Any, ...], order: list[Node]) -> Structure:
     """Return the cached Structure of this code for leaves of these avals; `order` gives the avals of a new one."""
     global _held
-    found = _structures.get((code, in_avals))
-    if found is None:
+    structure = _structures.get((code, in_avals))
+    if structure is None:
         clock.now += 1
-        found = _structures.setdefault((code, in_avals), Structure(code, in_avals, [n.aval for n in order]))
-        _held += found.nbytes
-    return found
+        structure = _structures.setdefault((code, in_avals), Structure(code, in_avals, [n.aval for n in order]))
+        _held += structure.nbytes
+    return structure
 
 
 _held = 0

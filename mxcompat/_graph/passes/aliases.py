@@ -34,12 +34,12 @@ def pair_updates(module: Any) -> None:
     block = functions["main"]
     main = block.owner
     attributes = [{a.name: a.attr for a in of_one} for of_one in main.attributes["arg_attrs"]]
-    given = {k: ir.IntegerAttr(a[_ALIAS]).value for k, a in enumerate(attributes) if _ALIAS in a}
-    if not given:
+    jax_pairs = {k: ir.IntegerAttr(a[_ALIAS]).value for k, a in enumerate(attributes) if _ALIAS in a}
+    if not jax_pairs:
         return
     *_, end = block.operations
-    origins = _origins(block, {block.arguments[k]: _Origin(0, k) for k in given}, functions)
-    pairs = _paired(given, [origins.get(value) for value in end.operands], [str(v.type) for v in end.operands])
+    origins = _origins(block, {block.arguments[k]: _Origin(0, k) for k in jax_pairs}, functions)
+    pairs = _paired(jax_pairs, [origins.get(value) for value in end.operands], [str(v.type) for v in end.operands])
     with module.context:
         kind = ir.IntegerType.get_signless(32)
         for k, output in pairs.items():
@@ -47,14 +47,14 @@ def pair_updates(module: Any) -> None:
         main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
 
 
-def _paired(given: Mapping[int, int], origins: Sequence[_Origin | None], types: Sequence[str]) -> dict[int, int]:
+def _paired(jax_pairs: Mapping[int, int], origins: Sequence[_Origin | None], types: Sequence[str]) -> dict[int, int]:
     """Return the output for each donated input: its update if there is one, else a remaining output of equal type."""
-    found: dict[int, int] = {}
+    pairs: dict[int, int] = {}
     near = sorted((origin, output) for output, origin in enumerate(origins) if origin is not None)
     for (_, argument), output in near:
-        found.setdefault(argument, output)
-    left = {kind: [k for k, t in enumerate(types) if t == kind and k not in found.values()] for kind in {*types}}
-    return found | {k: left[types[output]].pop(0) for k, output in given.items() if k not in found}
+        pairs.setdefault(argument, output)
+    left = {kind: [k for k, t in enumerate(types) if t == kind and k not in pairs.values()] for kind in {*types}}
+    return pairs | {k: left[types[output]].pop(0) for k, output in jax_pairs.items() if k not in pairs}
 
 
 def _origins(block: Any, known: dict[Any, _Origin], functions: Mapping[str, Any]) -> dict[Any, _Origin]:

@@ -14,10 +14,10 @@ from mxcompat._compat.dialects import ir, stablehlo
 from .. import policy
 from .modules import COSTLY, FUSED, bodies, called, named
 
-__all__ = ["compute_when_run"]
+__all__ = ["hide_window_constants"]
 
 
-def compute_when_run(module: Any) -> None:
+def hide_window_constants(module: Any) -> None:
     """Put barriers before large windows over constants, in place in a StableHLO module."""
     if not any(_is_large(op.results[0]) for op in named(module, _WINDOW)):
         return

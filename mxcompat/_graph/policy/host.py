@@ -50,11 +50,11 @@ LIGHT_SECONDS = 5e-4
 """A program below this estimated time runs in NumPy at once. In a longer one, the ops that read only small data run
 first if the rest is a known structure."""
 
-TRIALS, HOST_TRIALS, FEW_TRIALS, TRIAL_SECONDS = 24, 8, 3, 2e-2
+AUTOTUNE_XLA_RUNS, AUTOTUNE_HOST_RUNS, AUTOTUNE_MIN_RUNS, AUTOTUNE_SECONDS = 24, 8, 3, 2e-2
 """The numbers of timed runs that decide between an executable and the host.
 
-First the executable runs `TRIALS` times, then the host `HOST_TRIALS` times. The trials of either stop after
-`TRIAL_SECONDS`, but not before `FEW_TRIALS` runs.
+First the executable runs `AUTOTUNE_XLA_RUNS` times, then the host `AUTOTUNE_HOST_RUNS` times. Either stops after
+`AUTOTUNE_SECONDS`, but not before `AUTOTUNE_MIN_RUNS` runs.
 
 First runs are slow, as threads get their memory. For the sum of a transposed array and another, 1.6 MB each, XLA took 1
 ms in most of the first 8 runs, and 0.2 ms after 10 in a row. NumPy took 1.2 ms, and 0.11 ms after 5. With alternating
@@ -69,14 +69,14 @@ XLA while it was timed.
 """
 
 CLEARLY_SLOWER = 4
-"""An executable whose first run takes this many times the host's time, and more than `TRIAL_SECONDS`, is not tried
+"""An executable whose first run takes this many times the host's time, and more than `AUTOTUNE_SECONDS`, is not tried
 again. XLA sorts a million floats in 150 to 300 ms, NumPy in 9 ms."""
 
 RESULT_SECONDS = 1e-5
 """The extra time to wait for the result of an executable and to read it. Six ops on two numbers and `item()` took 80 us
 in NumPy, of which the ops took 30; in XLA 85 us, of which 43."""
 
-TRIED_SECONDS, TRIED_WEIGHT = 1e-3, 64
+AUTOTUNED_SECONDS, AUTOTUNED_WEIGHT = 1e-3, 64
 """A program may stay on the host up to this time, or up to this number of instructions.
 
 The sum above took at least 0.43 ms in each of the first 8 runs of one process in ten. A larger program gains from XLA,
@@ -128,7 +128,7 @@ WATCH_SECONDS, BUSY_SHARE, QUIET_SECONDS = 3e-2, 0.5, 1.0
 SMALL_BYTES = 1 << 16
 """The size up to which an array is small. Ops that read only small arrays run better in NumPy."""
 
-SURE = 2
+KNOWN_MIN_RUNS = 2
 """The number of evaluations in which the rest of a graph must have had the same structure to count as known."""
 
 SPIN_SECONDS = 1e-3

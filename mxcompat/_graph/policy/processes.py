@@ -14,8 +14,8 @@ MOST_COLLECTIVES = 1024
 """The number of cached programs of collectives. An executable of one takes about 50 KB."""
 
 MOST_FLYING = 256
-"""The number of latest collectives that are kept, to find the one that failed. Beyond this number of pending steps, the
-steps without a node are removed."""
+"""The number of latest collectives that are kept, to find the one that failed. Beyond this number of pending effects,
+those without a node are removed."""
 
 REST_OF_LINE_SECONDS = 0.1
 """The time for which the launcher waits for the rest of a line. The parts that one `print` writes come within a

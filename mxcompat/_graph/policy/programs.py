@@ -67,7 +67,7 @@ PATIENCE_HEAVY = 2
 """The number of runs after which a heavy program, which was compiled quickly, is compiled for speed. Its second run is
 enough, as the faster executable takes a third of the time."""
 
-ENOUGH = 16
+WAIT_MIN_RUNS = 16
 """The number of slow runs (in segments, or compiled quickly) after which a program waits for its compile for speed.
 
 By then, further runs are likely, and a run beside the compiler would only slow down both.

@@ -22,25 +22,25 @@ from .platform import on_cpu
 __all__ = ["largest", "largest_result", "nbytes", "needs", "out_of_memory", "require", "require_possible", "results"]
 
 
-def require(wanted: int) -> None:
-    """Raise RuntimeError if fewer than `wanted` bytes are available."""
-    if wanted < policy.LARGE_ALLOCATION:
+def require(nbytes: int) -> None:
+    """Raise RuntimeError if fewer than `nbytes` bytes are available."""
+    if nbytes < policy.LARGE_ALLOCATION:
         return
     there = _available()
-    if there is not None and wanted > there:
-        raise RuntimeError(f"[malloc] Unable to allocate {wanted} bytes, of which {there} are available.")
+    if there is not None and nbytes > there:
+        raise RuntimeError(f"[malloc] Unable to allocate {nbytes} bytes, of which {there} are available.")
 
 
 def _available() -> int | None:
     """Return the number of bytes that this process can still allocate, or None if it is unknown."""
-    found = [n for n in (_of_machine(), _of_group()) if n is not None]
-    return min(found, default=None)
+    limits = [n for n in (_of_machine(), _of_group()) if n is not None]
+    return min(limits, default=None)
 
 
 def _of_machine() -> int | None:
     """Return the machine's available memory, or its physical memory if that is unknown."""
-    found = re.search(r"^MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
-    return int(found[1]) * 1024 if found else policy.physical_memory()
+    match = re.search(r"^MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
+    return int(match[1]) * 1024 if match else policy.physical_memory()
 
 
 def _of_group() -> int | None:
@@ -63,9 +63,9 @@ def needs(compiled: jax.stages.Compiled) -> tuple[int, int]:
 
     The first is 0 unless the run also needs temporary buffers. The second is 0 unless the run allocates a large part of
     the process's own memory. Both are 0 if XLA does not report the size."""
-    size, passing = memory_of(compiled) or (0, 0)
+    size, temporary = memory_of(compiled) or (0, 0)
     much = on_cpu() and size >= policy.LARGE_ALLOCATION
-    return (size if passing else 0), (size if much else 0)
+    return (size if temporary else 0), (size if much else 0)
 
 
 def require_possible(jaxpr: Any) -> None:
@@ -110,14 +110,14 @@ def out_of_memory(error: Exception) -> RuntimeError | None:
         return error
     if not isinstance(error, MemoryError) and not is_out_of_memory(error) and "array is too big" not in text:
         return None
-    wanted = re.search(r"(\d+) bytes", text)
-    size = f"{wanted[1]} bytes" if wanted else _size_of(text)
-    found = RuntimeError(f"[malloc] Unable to allocate {size}.")
-    found.__cause__ = error
-    return found
+    match = re.search(r"(\d+) bytes", text)
+    size = f"{match[1]} bytes" if match else _size_of(text)
+    raised = RuntimeError(f"[malloc] Unable to allocate {size}.")
+    raised.__cause__ = error
+    return raised
 
 
 def _size_of(text: str) -> str:
     """Return the size with its unit, as NumPy's message gives it."""
-    found = re.search(r"Unable to allocate ([\d.]+ \w+)", text)
-    return found[1] if found else "an array of this size"
+    match = re.search(r"Unable to allocate ([\d.]+ \w+)", text)
+    return match[1] if match else "an array of this size"

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from .. import policy
 from ..ir.program import Program
 from ..ir.structure import clock
-from . import background, heap, traces
+from . import background, heap, jax_traces
 
 __all__ = ["clear", "count", "enter", "forgotten", "held", "make_room"]
 
@@ -71,7 +71,7 @@ def enter(executable: _Held) -> None:
 def make_room() -> None:
     """Evict executables if they exceed the limit, down to a share of it, so that this does not happen at each compile.
     The most recently used one always stays. JAX's traces are dropped if they exceed their own limit."""
-    traces.make_room()
+    jax_traces.make_room()
     limit = policy.executable_bytes()
     with _lock:
         in_use = sum([e.nbytes for e in _held])
@@ -95,7 +95,7 @@ def clear() -> None:
         gone = set(_held)
         _held.clear()
         _missing.clear()
-    traces.clear()
+    jax_traces.clear()
     if _give_up(gone):
         _trim()
 

@@ -21,7 +21,7 @@ from .compile import Executable, on_disk
 from .events import notify, observers
 from .interrupts import uninterrupted
 
-__all__ = ["Record", "compile_now", "compile_soon", "find", "only", "record_of", "wait_if_sure"]
+__all__ = ["Record", "compile_now", "compile_soon", "find", "only", "record_of", "wait_if_hot"]
 
 
 class Record:
@@ -31,20 +31,20 @@ class Record:
         compiled: the executables, keyed by the donated inputs.
         pending: the keys that are being compiled in the background.
         failed: the keys whose compile failed.
-        meanwhile: the number of runs while a compile was pending.
+        runs_while_compiling: the number of runs while a compile was pending.
         seen: the values of the scalars in the first run.
         varying: the scalars that had another value in a later run.
-        same: maps each scalar to the first scalar that was the same number in every run so far.
+        alias_of: maps each scalar to the first scalar that was the same number in every run so far.
         lock: held by the thread that compiles the Program.
         host_runs, host_seconds, host_best: the number of runs in NumPy, their total thread time, and the shortest run.
         xla_runs, xla_best: the number of timed runs of the executable, and the shortest, in seconds.
-        settled: True once the executable is chosen over NumPy.
+        prefer_xla: True once the executable is chosen over NumPy.
         only: the executable for reproducible runs.
     """
 
     __slots__ = (
-        "compiled", "failed", "host_best", "host_runs", "host_seconds", "lock", "meanwhile", "only", "pending", "same",
-        "seen", "settled", "varying", "xla_best", "xla_runs",
+        "alias_of", "compiled", "failed", "host_best", "host_runs", "host_seconds", "lock", "only", "pending",
+        "prefer_xla", "runs_while_compiling", "seen", "varying", "xla_best", "xla_runs",
     )  # fmt: skip
 
     def __init__(self, program: Program, scalars: tuple) -> None:
@@ -52,13 +52,13 @@ class Record:
         self.only: Executable | None = None
         self.pending: set[tuple[int, ...]] = set()
         self.failed: set[tuple[int, ...]] = set()
-        self.meanwhile = 0
+        self.runs_while_compiling = 0
         self.seen = scalars
-        self.same = _same([program.in_avals[slot].dtype for slot in program.scalars], scalars)
+        self.alias_of = _aliases([program.in_avals[slot].dtype for slot in program.scalars], scalars)
         self.varying: set[int] = set()
         self.lock = threading.Lock()
         self.host_runs = self.xla_runs = 0
-        self.settled = False
+        self.prefer_xla = False
         self.host_seconds = 0.0
         self.host_best = self.xla_best = float("inf")
 
@@ -67,15 +67,15 @@ class Record:
             return
         if scalars != self.seen:
             self.varying.update(k for k, (a, b) in enumerate(zip(self.seen, scalars, strict=True)) if a != b)
-        self.same = _same(self.same, scalars)
+        self.alias_of = _aliases(self.alias_of, scalars)
 
     def lifted(self) -> dict[int, int]:
         """Map each scalar that will be an argument to the first scalar with which it shares the argument."""
-        same = self.same
-        return {k: same[k] for k in sorted(self.varying)}
+        alias_of = self.alias_of
+        return {k: alias_of[k] for k in sorted(self.varying)}
 
 
-def _same(alike: Sequence[Any], scalars: tuple) -> Sequence[int]:
+def _aliases(alike: Sequence[Any], scalars: tuple) -> Sequence[int]:
     """Map each scalar to the first scalar that is the same float object, within the groups of `alike`. Integers are
     left out, because CPython shares small ones."""
     if len(scalars) < 2:
@@ -102,8 +102,8 @@ def find(program: Program, scalars: tuple, donated: tuple[int, ...]) -> Executab
     record = program.record
     if record is None:
         return None
-    found = record.compiled.get(donated)
-    return found if found is not None and found.fits(scalars) else None
+    executable = record.compiled.get(donated)
+    return executable if executable is not None and executable.fits(scalars) else None
 
 
 def only(program: Program) -> Executable | None:
@@ -122,12 +122,12 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], repr
     """
     record = record_of(program, scalars)
     with record.lock:
-        found = record.only if reproducible else find(program, scalars, donated)
-        if found is None:
+        executable = record.only if reproducible else find(program, scalars, donated)
+        if executable is None:
             lifted = {k: k for k in range(len(scalars))} if reproducible else record.lifted()
             _explain(record, program, scalars, donated, lifted, reproducible)
 
-            def made() -> Executable:
+            def compile() -> Executable:
                 new = Executable(program, scalars, lifted, donated, hurry=not reproducible, reproducible=reproducible)
                 if reproducible:
                     record.only = new
@@ -136,8 +136,8 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], repr
                 budget.enter(new)
                 return new
 
-            found = uninterrupted(made)
-    return found
+            executable = uninterrupted(compile)
+    return executable
 
 
 _WITHOUT_VALUE = (PLACEHOLDER, PROMISE)
@@ -153,7 +153,7 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
     if donated in record.failed:
         return
     if donated in record.pending:
-        record.meanwhile += 1
+        record.runs_while_compiling += 1
         return
     if any(op in _WITHOUT_VALUE for op, _, _ in program.instructions):
         return  # every run of it raises an error
@@ -162,9 +162,9 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
 
     def job() -> None:
         try:
-            found = Executable(program, scalars, record.lifted(), donated, hurry=False)
-            record.compiled[donated] = found
-            budget.enter(found)
+            executable = Executable(program, scalars, record.lifted(), donated, hurry=False)
+            record.compiled[donated] = executable
+            budget.enter(executable)
         except Exception as error:
             if allocation.out_of_memory(error) is None:
                 record.failed.add(donated)
@@ -180,7 +180,7 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
         raise
 
 
-def wait_if_sure(program: Program, donated: tuple[int, ...]) -> None:
+def wait_if_hot(program: Program, donated: tuple[int, ...]) -> None:
     """Wait for a compile in the background if the Program has run often enough since it began. A Program with slow runs
     in NumPy waits only after the run that began the compile, and at most for the time of such a run."""
     record = program.record
@@ -188,11 +188,12 @@ def wait_if_sure(program: Program, donated: tuple[int, ...]) -> None:
         return
     if record.host_runs:
         longest = record.host_best
-        sure = not record.meanwhile and longest > policy.WORTH_WAITING * policy.compile_seconds(program.weight)
+        compiling = policy.compile_seconds(program.weight)
+        waits = not record.runs_while_compiling and longest > policy.WORTH_WAITING * compiling
     else:
         longest = None
-        sure = record.meanwhile and record.meanwhile % policy.ENOUGH == 0
-    if sure:
+        waits = record.runs_while_compiling and record.runs_while_compiling % policy.WAIT_MIN_RUNS == 0
+    if waits:
         background.wait(lambda: donated not in record.pending, longest)
 
 
@@ -202,12 +203,12 @@ def _explain(
 ) -> None:  # fmt: skip
     if not observers:
         return
-    found = record.compiled.get(donated) if not reproducible else None
+    executable = record.compiled.get(donated) if not reproducible else None
     reason = "other buffers can be written over" if record.compiled else "a new structure"
     if reproducible:
         reason = "for reproducible runs"
-    elif found is not None or record.varying:
-        was = record.seen if found is None else found.baked
+    elif executable is not None or record.varying:
+        was = record.seen if executable is None else executable.baked
         changed = [f"{was[k]!r} is now {v!r}" for k, v in enumerate(scalars) if was[k] not in (None, v)]
         reason = "a number changed: " + (", ".join(changed) or "equal numbers differ now")
     notify("load" if on_disk(program, scalars, lifted, donated, reproducible) else "compile", program, reason)

@@ -50,8 +50,8 @@ def collectives(compiled: Any) -> list[Collective]:
             "[collectives] Expected XLA's text of the function, which this version of JAX does not give."
         )
     return [
-        Collective(found["kind"], _bytes(found["shape"], found["kind"], bool(found["start"])), _devices(found["rest"]))
-        for found in _COLLECTIVE.finditer(text)
+        Collective(match["kind"], _bytes(match["shape"], match["kind"], bool(match["start"])), _devices(match["rest"]))
+        for match in _COLLECTIVE.finditer(text)
     ]
 
 
@@ -64,7 +64,7 @@ _SHAPE = re.compile(r"\b(?P<dtype>pred|[a-z]+\d+\w*)\[(?P<sizes>[\d,]*)\]")
 
 
 def _bytes(shape: str, kind: str, starts: bool) -> int:
-    sizes = [_bits(found["dtype"]) * _size(found["sizes"]) // 8 for found in _SHAPE.finditer(shape)]
+    sizes = [_bits(match["dtype"]) * _size(match["sizes"]) // 8 for match in _SHAPE.finditer(shape)]
     if starts and kind in ("all-gather", "collective-permute"):  # their results contain their operands, too
         sizes = sizes[len(sizes) // 2 :]
     return sum(sizes)
@@ -75,8 +75,8 @@ def _size(sizes: str) -> int:
 
 
 def _bits(dtype: str) -> int:
-    found = re.search(r"\d+", dtype)
-    return int(found[0]) if found else 8  # a pred is a byte
+    digits = re.search(r"\d+", dtype)
+    return int(digits[0]) if digits else 8  # a pred is a byte
 
 
 def _devices(rest: str) -> int:
@@ -102,10 +102,10 @@ def described(compiled: Any) -> str:
     return "collectives that are not known" if text_of(compiled) is None else summary(collectives(compiled))
 
 
-def summary(found: list[Collective]) -> str:
+def summary(collectives: list[Collective]) -> str:
     """Return a short description: the number and bytes of collectives for each kind and group size."""
     kinds: dict[tuple[str, int], list[int]] = {}
-    for kind, size, devices in found:
+    for kind, size, devices in collectives:
         kinds.setdefault((kind, devices), []).append(size)
     parts = [f"{len(n)} {kind} among {devices} devices of {sum(n)} bytes" for (kind, devices), n in kinds.items()]
     return ", ".join(parts) or "no collectives"

@@ -52,14 +52,14 @@ class Executable:
         hurry: compile quickly now and for speed later; if False, compile for speed at once.
         reproducible: compile so that each run in each process gives the same bits.
 
-    `passing` and `needs` are the bytes that a run allocates (`allocation.needs`). `started` is the time of the last
+    `transient` and `needs` are the bytes that a run allocates (`allocation.needs`). `started` is the time of the last
     call, and `seconds` how long its results took, if they were waited for. `trims`: the last run took over so much from
     NumPy that the next one returns free memory to the system.
     """
 
     __slots__ = (
         "__weakref__", "_divided", "_improving", "_lowered", "_patience", "_place", "_runs", "_vectors", "baked",
-        "call", "donated", "last_used", "lifted", "nbytes", "needs", "passing", "program", "seconds", "started",
+        "call", "donated", "last_used", "lifted", "nbytes", "needs", "program", "seconds", "started", "transient",
         "trims",
     )  # fmt: skip
 
@@ -98,11 +98,11 @@ class Executable:
     def _take(self, compiled: jax.stages.Compiled) -> None:
         """Use this executable for later calls."""
         self.call = calling(self.program, compiled)
-        self.passing, self.needs = allocation.needs(compiled)
+        self.transient, self.needs = allocation.needs(compiled)
         self._divided = has_divided_loops(compiled)
 
     @property
-    def is_looked_for(self) -> bool:
+    def should_spin(self) -> bool:
         """Return True if the caller should spin on the result before blocking: not if the run may take long, or if
         spinning takes a core from XLA's threads."""
         return not self._divided and self.seconds < policy.SPIN_SECONDS
@@ -114,8 +114,8 @@ class Executable:
         if counts and (self._runs < self._patience or self._improving):
             self._promote()
         notify("run", self.program)
-        if self.passing:
-            buffers.passing(self.passing)
+        if self.transient:
+            buffers.record_transient(self.transient)
         self.last_used = clock.now
         self.started = stats.last_run = perf_counter()
         if self.lifted:
@@ -158,7 +158,7 @@ class Executable:
     def forget(self) -> None:
         """Remove the executable from the Program's record. Existing references can still call it."""
         compiled = self.program.record.compiled
-        for donated in [donated for donated, found in list(compiled.items()) if found is self]:
+        for donated in [donated for donated, executable in list(compiled.items()) if executable is self]:
             compiled.pop(donated, None)
         if self.program.record.only is self:
             self.program.record.only = None
@@ -176,9 +176,9 @@ class Executable:
             self._improving = True
             background.submit(self._optimize)
 
-    def wait_if_sure(self) -> None:
+    def wait_if_hot(self) -> None:
         """Wait for the compile for speed if the executable has run often enough since it began."""
-        if self._improving and self._runs >= self._patience + policy.ENOUGH and _is_heavy(self.program):
+        if self._improving and self._runs >= self._patience + policy.WAIT_MIN_RUNS and _is_heavy(self.program):
             background.wait(lambda: not self._improving)
 
     def _optimize(self) -> None:
@@ -233,10 +233,10 @@ def _stored(
 ) -> tuple[disk.Place, dict[str, Any], jax.stages.Compiled | None]:
     """Return the place, the options and the executable found on the disk. One compiled for speed is preferred, then one
     with exactly these scalars lifted. If there is none, return the place for a new one, `options`, and None."""
-    found = list(disk.places(program, scalars, lifted, donated))
-    for wanted in (FAST, QUICK) if options is QUICK else (options,):
-        for place in found:
-            compiled = place.load(wanted)
+    places = list(disk.places(program, scalars, lifted, donated))
+    for candidate in (FAST, QUICK) if options is QUICK else (options,):
+        for place in places:
+            compiled = place.load(candidate)
             if compiled is not None:
-                return place, wanted, compiled
-    return found[0], options, None
+                return place, candidate, compiled
+    return places[0], options, None

@@ -18,7 +18,7 @@ from ..ir.node import ITEM
 from ..ir.program import Program
 from ..ir.rules import PULLBACK, PUSHFORWARD, Rules
 from .active import active_slots, indices, residuals, seen
-from .interpret import Fallback, NoRule, can_interpret, counts, covered, environment, no_fallback, run_instructions
+from .interpret import Fallback, NoRule, can_interpret, counts, environment, no_fallback, run_instructions, supports
 from .values import in_order
 
 __all__ = [
@@ -68,7 +68,7 @@ def carry_back(
     def add(slot: int, g: Any) -> None:
         known[slot] = known[slot] + g if slot in known else g
         if counted:
-            buffers.made(known[slot])
+            buffers.track_temporary(known[slot])
 
     for slot, g in zip(program.out_slots, cotangents, strict=False):
         if g is not None and slot in active:
@@ -84,19 +84,19 @@ def carry_back(
             (k,) = params
             outputs[k] = g if outputs[k] is None else outputs[k] + g
             continue
-        wanted = tuple([s in active and (op.indices is None or k < op.indices) for k, s in enumerate(slots)])
+        needs_grad = tuple([s in active and (op.indices is None or k < op.indices) for k, s in enumerate(slots)])
         rule = rules.get(op)
-        given = [env[s] for s in slots]
+        inputs = [env[s] for s in slots]
         if thinned:
-            y, given = seen(op, y, given, program.avals[slot], [program.aval(s) for s in slots])
+            y, inputs = seen(op, y, inputs, program.avals[slot], [program.aval(s) for s in slots])
         try:
-            found = rule and rule(g, y, params, wanted, *given)
+            gradients = rule and rule(g, y, params, needs_grad, *inputs)
         except Exception as error:
             error.mxcompat_slot = slot  # type: ignore[attr-defined]
             raise
-        if found is None:
+        if gradients is None:
             raise NoRule(f"[{op}] has no pullback for these inputs")
-        for s, on, gi in zip(slots, wanted, found, strict=True):
+        for s, on, gi in zip(slots, needs_grad, gradients, strict=True):
             if on and gi is not None:
                 add(s, fit(gi, program.aval(s)))
     return outs, [known[~k] if ~k in known else _zeros(program.in_avals[k]) for k in indices(primals)]
@@ -129,24 +129,27 @@ def carry_forward(
     to the dtypes of tangents that differ from the dtypes of their values."""
     active, counted = active_slots(program, primals), counts(program)
     if counted:
-        buffers.made(env[: len(program.instructions)])
+        buffers.track_temporary(env[: len(program.instructions)])
     known: dict[int, Any] = {~k: t for k, t in zip(indices(primals), tangents, strict=True) if ~k in active}
     for slot, (op, params, slots) in enumerate(program.instructions):
-        given = [known.get(s) for s in slots[: op.indices]]
-        if slot not in active or all(t is None for t in given):
+        in_tangents = [known.get(s) for s in slots[: op.indices]]
+        if slot not in active or all(t is None for t in in_tangents):
             continue
         if op is ITEM:
-            known[slot] = given[0][params[0]]  # type: ignore[index]
+            known[slot] = in_tangents[0][params[0]]  # type: ignore[index]
             continue
-        given += [None] * (len(slots) - len(given))
+        in_tangents += [None] * (len(slots) - len(in_tangents))
         rule = rules.get(op)
-        found = rule and rule(given, env[slot], params, *[env[s] for s in slots])
-        if found is None:
+        out_tangents = rule and rule(in_tangents, env[slot], params, *[env[s] for s in slots])
+        if out_tangents is None:
             raise NoRule(f"[{op}] has no pushforward for these inputs")
         aval = program.avals[slot]
-        known[slot] = _spread_all(found, aval) if isinstance(aval, tuple) else spread(found, aval, dtypes.get(slot))
+        if isinstance(aval, tuple):
+            known[slot] = _spread_all(out_tangents, aval)
+        else:
+            known[slot] = spread(out_tangents, aval, dtypes.get(slot))
         if counted:
-            buffers.made(known[slot])
+            buffers.track_temporary(known[slot])
     outs = [env[s] for s in program.out_slots]
     return outs, [known.get(s) for s in program.out_slots]
 
@@ -209,8 +212,8 @@ def _has_rules(kind: Rules, program: Program, primals: int | tuple[int, ...], re
     for slot in range(len(program.instructions) - 1, -1, -1):
         if slot in reached:
             op, params, slots = program.instructions[slot]
-            wanted = tuple([s in active and (op.indices is None or k < op.indices) for k, s in enumerate(slots)])
-            if op is not ITEM and not covered(kind, op, params, wanted):
+            needs_grad = tuple([s in active and (op.indices is None or k < op.indices) for k, s in enumerate(slots)])
+            if op is not ITEM and not supports(kind, op, params, needs_grad):
                 return False
-            reached.update([s for s, on in zip(slots, wanted, strict=True) if on])
+            reached.update([s for s, on in zip(slots, needs_grad, strict=True) if on])
     return True

@@ -76,16 +76,16 @@ def _program_text(program: Program) -> str:
 
 def _program(program: Program) -> str:
     """Return the digest of a Program's text, in hexadecimal (cached)."""
-    found = program.facts.get("digest")
-    if found is None:
+    digest = program.facts.get("digest")
+    if digest is None:
         try:
-            found = hashlib.sha256(_program_text(program).encode()).hexdigest()
+            digest = hashlib.sha256(_program_text(program).encode()).hexdigest()
         except NoDigest as error:
-            found = error
-        program.facts["digest"] = found
-    if isinstance(found, NoDigest):
-        raise NoDigest(*found.args)
-    return found
+            digest = error
+        program.facts["digest"] = digest
+    if isinstance(digest, NoDigest):
+        raise NoDigest(*digest.args)
+    return digest
 
 
 def _op(op: Op) -> str:

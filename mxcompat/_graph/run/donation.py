@@ -16,7 +16,7 @@ from .failures import fails, may_fail
 from .platform import is_cpu
 from .values import sole
 
-__all__ = ["apart", "donated", "free", "large", "written"]
+__all__ = ["donated", "free", "large", "split_fallible", "written"]
 
 
 def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
@@ -29,22 +29,22 @@ def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
     return _fitting(subgraph, program, lambda k, node: k in free and sole(node))
 
 
-def _fitting(subgraph: Subgraph, program: Program, wanted: Callable[[int, Node], bool]) -> tuple[int, ...]:
+def _fitting(subgraph: Subgraph, program: Program, fits: Callable[[int, Node], bool]) -> tuple[int, ...]:
     """Return the positions, among the inputs that are not scalars, of wanted leaves: of each aval at most as many as
     there are outputs."""
     if may_fail(program):  # after a failure, the inputs are needed again
         return ()
     places = Counter(program.out_avals)
-    found = []
+    positions = []
     position = 0
     for k, node in enumerate(subgraph.leaves):
         if node.op is SCALAR:
             continue
-        if places[node.aval] and wanted(k, node):
+        if places[node.aval] and fits(k, node):
             places[node.aval] -= 1
-            found.append(position)
+            positions.append(position)
         position += 1
-    return tuple(found)
+    return tuple(positions)
 
 
 def free(subgraph: Subgraph, program: Program) -> list[int]:
@@ -61,7 +61,7 @@ def written(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
     return _fitting(subgraph, program, lambda k, node: k in over) if over else ()
 
 
-def apart(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[list[Node]]:
+def split_fallible(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[list[Node]]:
     """Return the roots of two segments for a subgraph that overwrites a large buffer and may fail: the ops that may
     fail, then the rest. Return [] for other subgraphs."""
     if not _large_written(program) or not may_fail(program):
@@ -72,11 +72,11 @@ def apart(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[l
 
 def large(program: Program) -> tuple[int, ...]:
     """Return the positions, among all inputs, of those that are large enough to be overwritten (cached)."""
-    found = program.facts.get("large inputs")
-    if found is None:
+    positions = program.facts.get("large inputs")
+    if positions is None:
         sizes = enumerate(program.in_avals)
-        found = program.facts["large inputs"] = tuple([k for k, a in sizes if nbytes(a) >= policy.DONATED_BYTES])
-    return found
+        positions = program.facts["large inputs"] = tuple([k for k, a in sizes if nbytes(a) >= policy.DONATED_BYTES])
+    return positions
 
 
 def _large_written(program: Program) -> list[int]:
@@ -90,22 +90,22 @@ def _worth_donating(program: Program) -> Sequence[int]:
     On a CPU, XLA first copies a donated input that it still has to read, which made a train step a fifth slower. On an
     accelerator memory is worth that.
     """
-    found = large(program)
-    if not found or not is_cpu():
-        return found
+    candidates = large(program)
+    if not candidates or not is_cpu():
+        return candidates
     return [*{*_large_written(program), *_updated(program)}]
 
 
 def _updated(program: Program) -> tuple[int, ...]:
     """Return the inputs of at least `policy.DONATED_ON_CPU` bytes that are read by elementwise ops alone, each with a
     result of the same shape: an optimizer's state, for example."""
-    found = program.facts.get("updated inputs")
-    if found is None:
+    positions = program.facts.get("updated inputs")
+    if positions is None:
         sizes = enumerate(program.in_avals)
-        found = program.facts["updated inputs"] = tuple(
+        positions = program.facts["updated inputs"] = tuple(
             [k for k, a in sizes if nbytes(a) >= policy.DONATED_ON_CPU and _is_only_updated(program, k)]
         )
-    return found
+    return positions
 
 
 def _is_only_updated(program: Program, k: int) -> bool:

@@ -20,11 +20,11 @@ from ..ir.capture import PROMISE, keep_promise
 from ..ir.fields import unevaluated
 from ..ir.linearize import linearize
 from ..ir.node import SCALAR, Node
-from . import cache, single, steps
+from . import cache, effects, single
 from .compile import Executable
 from .events import notify, span, stats
 from .execute import execute, fail, store
-from .plan import Call, Compile, Find, OpByOp, Segments, Split, Step
+from .plan import Call, Compile, Find, OpByOp, RunEffect, Segments, Split
 from .schedule import schedule
 from .segments import nested_apart
 from .values import jax_value, numpy_value
@@ -106,13 +106,13 @@ def _compute(roots: Sequence[Node], temporary: bool | None) -> Executable | None
             if type(plan) is Call:
                 execute(plan, subgraph)
                 executable = plan.executable
-                after = executable.wait_if_sure
+                after = executable.wait_if_hot
             elif type(plan) is Compile:
                 after = _compiling(plan, pending)
             elif type(plan) is Segments or type(plan) is Split:
                 after = _in_segments(plan)
-            elif type(plan) is Step:
-                after = _taking(plan)
+            elif type(plan) is RunEffect:
+                after = _running(plan)
             elif type(plan) is Find:
                 after = _finding(plan)
             else:
@@ -134,15 +134,15 @@ def _compiling(plan: Compile, pending: Sequence[Node]) -> Callable[[], None]:
     return compile
 
 
-def _taking(plan: Step) -> Callable[[], None]:
-    def take() -> None:
-        with steps.lock:  # not the graph's lock: the step may need values that another thread evaluates
+def _running(plan: RunEffect) -> Callable[[], None]:
+    def run() -> None:
+        with effects.lock:  # not the graph's lock: the effect may need values that another thread evaluates
             if plan.node.value is None:
-                values = steps.take(plan.node)
+                values = effects.run_effect(plan.node)
                 with lock:
                     store([plan.node], [values])
 
-    return take
+    return run
 
 
 def _finding(plan: Find) -> Callable[[], None]:
@@ -156,7 +156,7 @@ def _finding(plan: Find) -> Callable[[], None]:
 
 
 def _waiting(plan: OpByOp) -> Callable[[], None] | None:
-    return (lambda: cache.wait_if_sure(plan.program, plan.donated)) if plan.compiles else None
+    return (lambda: cache.wait_if_hot(plan.program, plan.donated)) if plan.compiles else None
 
 
 def _in_segments(plan: Segments | Split) -> Callable[[], None]:
@@ -171,7 +171,7 @@ def _in_segments(plan: Segments | Split) -> Callable[[], None]:
         for segment in segments:
             _compute(segment, temporary)
         if compiles is not None:
-            cache.wait_if_sure(compiles[0], compiles[2])
+            cache.wait_if_hot(compiles[0], compiles[2])
 
     return run
 
@@ -210,7 +210,7 @@ def evaluated_on_host(node: Node) -> np.ndarray:
                 return np.asarray(numpy_value(node))
         return numpy_value(node)
     except Exception as error:
-        raise steps.explained(error)  # noqa: B904  it has its cause already
+        raise effects.explained(error)  # noqa: B904  it has its cause already
 
 
 def wait(nodes: Sequence[Node], executable: Executable | None) -> None:
@@ -219,8 +219,8 @@ def wait(nodes: Sequence[Node], executable: Executable | None) -> None:
     if values:
         try:
             with span("wait"):
-                until_ready(values, executable is None or executable.is_looked_for)
+                until_ready(values, executable is None or executable.should_spin)
                 if executable is not None:
                     executable.seconds = perf_counter() - executable.started
         except Exception as error:
-            raise steps.explained(error)  # noqa: B904  it has its cause already
+            raise effects.explained(error)  # noqa: B904  it has its cause already

@@ -18,15 +18,15 @@ from ..ir.fields import arrays_of
 from ..ir.linearize import Subgraph, linearize, single_node
 from ..ir.node import ITEM, SCALAR, Node, location
 from ..ir.node import store as _store
-from ..ir.outputs import hand_out
-from ..ir.traces import oldest_trace
+from ..ir.outputs import resolve_outputs
+from ..ir.trace_stack import oldest_trace
 from . import allocation, cache, donation, heap, host, single
+from .autotune import time_both
 from .compile import Executable
 from .events import span, stats, timers
 from .interpret import counts
 from .interrupts import uninterrupted
 from .plan import Call, HostFirst, Inline, OpByOp
-from .trials import time_both
 from .values import jax_value
 from .waiting import until_ready
 
@@ -66,7 +66,7 @@ def _run_and_store(plan: Call, subgraph: Subgraph, outputs: Sequence[Node]) -> N
     start = perf_counter() if timed else 0.0
     values = _run(executable, subgraph, scalars, counts, copied)
     if timed:
-        until_ready(values, executable.is_looked_for)
+        until_ready(values, executable.should_spin)
         record = program.record
         record.xla_runs += 1
         record.xla_best = min(record.xla_best, perf_counter() - start)
@@ -95,7 +95,7 @@ def _run(
     except Exception as error:
         fail(error, subgraph)
     for k in executable.donated:
-        buffers.gone(arrays[k])
+        buffers.untrack(arrays[k])
     if executable.trims:  # only now has JAX released NumPy's arrays of the run before
         heap.give_back()
     executable.trims = took_over
@@ -155,7 +155,7 @@ def _op_by_op(plan: OpByOp, subgraph: Subgraph) -> None:
 def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
     program = plan.program
     products = host.has_products(program)
-    free: list[int] | None = [] if plan.trial else donation.free(subgraph, program)
+    free: list[int] | None = [] if plan.autotune else donation.free(subgraph, program)
     if not free and plan.light and not counts(program):
         free = None
     env: list[Any] = []
@@ -170,8 +170,8 @@ def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
         record.host_runs += 1
         record.host_seconds += taken if plan.light else _computing() - computed
         record.host_best = min(record.host_best, taken)
-        if plan.trial is not None:
-            time_both(plan.trial, plan, subgraph, record, products)
+        if plan.autotune is not None:
+            time_both(plan.autotune, plan, subgraph, record, products)
         store([subgraph.order[k] for k in program.out_slots], values)
     except BaseException as error:
         try:
@@ -244,7 +244,7 @@ def store(nodes: Sequence[Node], values: Iterable[Any]) -> None:
     """Give nodes their values, and count their memory."""
     waiting = _store(nodes, values, oldest_trace())
     if waiting:
-        hand_out(waiting)
+        resolve_outputs(waiting)
 
 
 _EXECUTE: dict[type, Callable[[Any, Subgraph], None]] = {

@@ -67,7 +67,7 @@ def run(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     an array with one element for each matrix."""
     codes: list[Any] = []
 
-    def step(op: Op, params: tuple, given: list[Any], avals: list[Any], out: Any) -> Any:
+    def interpret(op: Op, params: tuple, given: list[Any], avals: list[Any], out: Any) -> Any:
         with replaying(None):
             if not fails(op, params):
                 return op.lower(params, given)
@@ -75,7 +75,7 @@ def run(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         codes.extend(found)
         return result
 
-    with replaying(step):
+    with replaying(interpret):
         return program.replay(inputs), codes
 
 

@@ -18,13 +18,13 @@ from ..ir.node import ITEM, SCALAR, Node
 from ..ir.op import Op
 from ..ir.outputs import TUPLE
 from ..ir.program import Code, Program, programs_in
-from ..ir.rules import COST, COVERED, HOST, QUICK
+from ..ir.rules import COST, HOST, QUICK, SUPPORTS
 from . import single
 from .allocation import nbytes
 from .blas import one_thread
-from .interpret import Within, environment, run_instructions
+from .interpret import CallFrame, environment, run_instructions
 from .platform import on_cpu
-from .values import numpy_value, settled, to_jax
+from .values import as_node_value, numpy_value, to_jax
 
 __all__ = ["estimated_seconds", "has_products", "has_rules", "is_quick", "keep", "on_host", "run", "small_slots"]
 
@@ -54,8 +54,8 @@ def _has_rules(code: Code) -> bool:
     nested = code.is_nested
     for op, params, _ in code.instructions:
         if nested and programs_in(params):
-            covered = COVERED.get(op)
-            if covered is None or not covered(HOST, params, ()):
+            supports = SUPPORTS.get(op)
+            if supports is None or not supports(HOST, params, ()):
                 return False
         elif op not in HOST and op is not ITEM:
             missing += 1
@@ -136,7 +136,7 @@ def run(
     with np.errstate(all="ignore"):
         env += environment(program, [numpy_value(n) for n in leaves])
         run_instructions(program, env, _fallback, None if free is None else {id(leaves[k].value) for k in free})
-        return [settled(env[s], program.avals[s]) for s in program.out_slots]
+        return [as_node_value(env[s], program.avals[s]) for s in program.out_slots]
 
 
 def keep(subgraph: Subgraph, env: Sequence[Any]) -> None:
@@ -145,7 +145,7 @@ def keep(subgraph: Subgraph, env: Sequence[Any]) -> None:
     _keep(subgraph.order, env, kept)
     for node in kept:
         try:
-            node.value = settled(node.value, node.aval)
+            node.value = as_node_value(node.value, node.aval)
         except MemoryError:  # the values then stay views, which keep more memory
             return
 
@@ -156,7 +156,7 @@ def _keep(nodes: Sequence[Node], env: Sequence[Any], kept: list[Node]) -> None:
     for node, value in zip(nodes, env, strict=False):
         if node.value is not None or value is None:
             continue
-        if isinstance(value, Within):
+        if isinstance(value, CallFrame):
             given = [value.env[~k] for k in range(len(value.program.in_avals))]
             _keep(node.inputs, given, kept)
             made = value.program.rebuild_all(node.inputs)
@@ -164,7 +164,7 @@ def _keep(nodes: Sequence[Node], env: Sequence[Any], kept: list[Node]) -> None:
                 within.where = node.where
             _keep(made, value.env, kept)
             outputs = [made[s] if s >= 0 else node.inputs[~s] for s in value.program.out_slots]
-            node.become(TUPLE, (), tuple(outputs))
+            node.rewrite(TUPLE, (), tuple(outputs))
         else:
             node.value = value
             kept.append(node)

@@ -14,13 +14,13 @@ from ..ir import buffers
 from ..ir.node import ITEM
 from ..ir.op import Op
 from ..ir.program import Program
-from ..ir.rules import CALLS, COVERED, HOST, OVERWRITE, Rules
+from ..ir.rules import CALLS, HOST, OVERWRITE, SUPPORTS, Rules
 from .allocation import largest_result
 from .reuse import give_up, overwrite, reused
 
 __all__ = [
-    "Fallback", "NoRule", "Within", "can_interpret", "counts", "covered", "environment", "interpret", "no_fallback",
-    "run_instructions",
+    "CallFrame", "Fallback", "NoRule", "can_interpret", "counts", "environment", "interpret", "no_fallback",
+    "run_instructions", "supports",
 ]  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def no_fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
     raise NoRule(f"[{op}] has no host rule for {[getattr(x, 'dtype', type(x)) for x in inputs]}")
 
 
-class Within(NamedTuple):
+class CallFrame(NamedTuple):
     """The unfinished call of a nested Program: the Program and its environment, which holds the inputs of the call."""
 
     program: Program
@@ -75,32 +75,32 @@ def run_instructions(
         return
     counted = counts(program)
     least = 0 if counted else policy.REUSED_BYTES
-    steps = zip(program.instructions, program.avals, *_reads(program, kept), strict=True)
-    for k, ((op, params, slots), out, places, dropped) in enumerate(steps):
-        given = [env[s] for s in slots]
+    entries = zip(program.instructions, program.avals, *_reads(program, kept), strict=True)
+    for k, ((op, params, slots), out, places, dropped) in enumerate(entries):
+        inputs = [env[s] for s in slots]
         try:
-            place = reused(out, slots, places, given, free, mine) if places and out.nbytes >= least else None
+            place = reused(out, slots, places, inputs, free, mine) if places and out.nbytes >= least else None
             if op is ITEM:
-                env[k] = given[0][params[0]]
-            elif op in CALLS and _is_run_within(params[0], given, free):
-                _run_within(params[0], env, k, given, slots, dropped, fallback, free, mine)
+                env[k] = inputs[0][params[0]]
+            elif op in CALLS and _runs_in_frame(params[0], inputs, free):
+                _run_in_frame(params[0], env, k, inputs, slots, dropped, fallback, free, mine)
             elif place is not None:
-                overwrite(op, out, params, place, given, slots, free, env, k)
+                overwrite(op, out, params, place, inputs, slots, free, env, k)
             else:
-                env[k] = _result(op, out, params, given, fallback)
+                env[k] = _result(op, out, params, inputs, fallback)
         except Exception as error:
             error.mxcompat_slot = k  # type: ignore[attr-defined]  # the outermost program sets it last
             raise
         if counted and op is not ITEM:  # an ITEM shares its buffer with the op with several results, which counted it
-            buffers.made(env[k])
+            buffers.track_temporary(env[k])
         for s in dropped:
             if id(env[s]) in free:
-                give_up(env, s, given, free)
+                give_up(env, s, inputs, free)
             elif s >= 0 or s in mine:
                 env[s] = None
 
 
-def _is_run_within(program: Program, inputs: Sequence[Any], free: set[int]) -> bool:
+def _runs_in_frame(program: Program, inputs: Sequence[Any], free: set[int]) -> bool:
     """Return True if a call of a Program should run its instructions with reuse of memory. It should if it has large
     results, or an input that may be overwritten, and if the inputs have the Program's shapes and dtypes."""
     return (counts(program) or any(id(x) in free for x in inputs)) and all(
@@ -108,21 +108,21 @@ def _is_run_within(program: Program, inputs: Sequence[Any], free: set[int]) -> b
     )
 
 
-def _run_within(
-    program: Program, env: list[Any], k: int, given: list[Any], slots: Sequence[int], dropped: Sequence[int],
+def _run_in_frame(
+    program: Program, env: list[Any], k: int, inputs: list[Any], slots: Sequence[int], dropped: Sequence[int],
     fallback: Fallback, free: set[int], mine: frozenset[int],
 ) -> None:  # fmt: skip
     """Store the results of a call in slot k. Values whose last use is the call are moved into the call's environment,
     so that its ops may overwrite them. Until the call is done, slot k holds this environment."""
-    taken = slots[: len(program.in_avals)]
-    env[k] = within = Within(program, environment(program, given[: len(taken)]))
-    given.clear()
+    arguments = slots[: len(program.in_avals)]
+    env[k] = frame = CallFrame(program, environment(program, inputs[: len(arguments)]))
+    inputs.clear()
     for s in dropped:
-        if s in taken:
+        if s in arguments:
             env[s] = None
-    own = frozenset([~i for i, s in enumerate(taken) if s >= 0 or s in mine])
-    run_instructions(program, within.env, fallback, free, mine=own)
-    env[k] = tuple([within.env[s] for s in program.out_slots])
+    own = frozenset([~i for i, s in enumerate(arguments) if s >= 0 or s in mine])
+    run_instructions(program, frame.env, fallback, free, mine=own)
+    env[k] = tuple([frame.env[s] for s in program.out_slots])
 
 
 def counts(program: Program) -> bool:
@@ -140,17 +140,17 @@ def _run_and_keep(program: Program, env: list[Any], fallback: Fallback) -> None:
                 if result is not None:
                     env[k] = result
                     continue
-            given = [env[s] for s in slots]
-            env[k] = given[0][params[0]] if op is ITEM else fallback(op, out, params, given)
+            inputs = [env[s] for s in slots]
+            env[k] = inputs[0][params[0]] if op is ITEM else fallback(op, out, params, inputs)
     except Exception as error:
         error.mxcompat_slot = k  # type: ignore[attr-defined]
         raise
 
 
-def _result(op: Op, out: Any, params: tuple, given: list[Any], fallback: Fallback) -> Any:
+def _result(op: Op, out: Any, params: tuple, inputs: list[Any], fallback: Fallback) -> Any:
     rule = HOST.get(op)
-    result = rule(out, params, *given) if rule is not None else None
-    return fallback(op, out, params, given) if result is None else result
+    result = rule(out, params, *inputs) if rule is not None else None
+    return fallback(op, out, params, inputs) if result is None else result
 
 
 _Reads = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
@@ -159,13 +159,13 @@ _Reads = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
 def _reads(program: Program, kept: frozenset[int]) -> _Reads:
     """Return two lists with an entry for each instruction: the positions of the inputs that it may overwrite, and the
     slots whose last use it is."""
-    found = program.facts.get(("reads", kept))
-    if found is None:
+    reads = program.facts.get(("reads", kept))
+    if reads is None:
         facts, key = program.code.facts, ("reads", program.out_slots, kept)
         if key not in facts:
             facts[key] = _find_reads(program, kept)
-        found = program.facts["reads", kept] = facts[key]
-    return found
+        reads = program.facts["reads", kept] = facts[key]
+    return reads
 
 
 def _find_reads(program: Program, kept: frozenset[int]) -> _Reads:
@@ -192,12 +192,12 @@ def can_interpret(program: Program) -> bool:
     facts = program.code.facts
     if "interpretable" not in facts:
         facts["interpretable"] = all(
-            op is ITEM or covered(HOST, op, params, ()) for op, params, _ in program.instructions
+            op is ITEM or supports(HOST, op, params, ()) for op, params, _ in program.instructions
         )
     return facts["interpretable"]
 
 
-def covered(kind: Rules, op: Op, params: tuple, wanted: tuple[bool, ...]) -> bool:
+def supports(kind: Rules, op: Op, params: tuple, needs_grad: tuple[bool, ...]) -> bool:
     """Return True if an op, and all ops of its nested Programs, have a rule of this kind."""
-    inner = COVERED.get(op)
-    return op in kind and (inner is None or inner(kind, params, wanted))
+    inner = SUPPORTS.get(op)
+    return op in kind and (inner is None or inner(kind, params, needs_grad))

@@ -10,20 +10,20 @@ from mxcompat._compat.dialects import attempt, ir, stablehlo_edits
 from mxcompat._jax import in_a_thread, jax
 
 from ..passes.aliases import pair_updates
-from ..passes.branches import compute_in_branches
 from ..passes.chains import cut_chains
-from ..passes.constants import compute_when_run
+from ..passes.constants import hide_window_constants
 from ..passes.convolutions import convolve_in_c, cut_before_convolving
-from ..passes.identities import keep_identities_apart
+from ..passes.in_place_hazard import materialize_operands
 from ..passes.integers import wrap_around
-from ..passes.order import add_in_order
-from ..passes.overlaps import read_before_writing
-from ..passes.products import transpose_first
-from ..passes.repeats import compute_once
+from ..passes.materialize_shared import materialize_shared
+from ..passes.matvec_layout import add_after_matvec, multiply_by_column
+from ..passes.no_fp_rewrite import prevent_fp_rewrites
 from ..passes.rounding import round_products
-from ..passes.rows import add_to_rows_apart, multiply_rows
-from ..passes.stages import reduce_in_stages
-from ..passes.sums import multiply_sums
+from ..passes.sink_into_branch import sink_into_branches
+from ..passes.small_dot import expand_small_dots
+from ..passes.sum_to_matmul import sums_to_matmuls
+from ..passes.transpose_lhs import transpose_lhs
+from ..passes.tree_reduce import tree_reduce
 from ..passes.unroll import unroll_reductions
 from . import background
 from .platform import backend
@@ -32,18 +32,18 @@ __all__ = ["Lowered", "lower"]
 
 _Pass = Callable[[Any], None]
 
-_FOR_ALL: tuple[_Pass, ...] = (wrap_around, keep_identities_apart, pair_updates)
+_FOR_ALL: tuple[_Pass, ...] = (wrap_around, prevent_fp_rewrites, pair_updates)
 _FOR_ONE_CPU: tuple[_Pass, ...] = (
-    convolve_in_c, add_in_order, multiply_sums, multiply_rows, transpose_first
+    convolve_in_c, expand_small_dots, sums_to_matmuls, multiply_by_column, transpose_lhs
 )  # fmt: skip
-_FOR_CPUS: tuple[_Pass, ...] = (cut_before_convolving, add_to_rows_apart, round_products)
+_FOR_CPUS: tuple[_Pass, ...] = (cut_before_convolving, add_after_matvec, round_products)
 _FOR_ONE_CPU_LATER: tuple[_Pass, ...] = (
-    unroll_reductions, reduce_in_stages, compute_once, cut_chains, compute_in_branches
+    unroll_reductions, tree_reduce, materialize_shared, cut_chains, sink_into_branches
 )  # fmt: skip
-_FOR_CPUS_LAST: tuple[_Pass, ...] = (read_before_writing, compute_when_run)
+_FOR_CPUS_LAST: tuple[_Pass, ...] = (materialize_operands, hide_window_constants)
 
 _FOR_RIGHT_CODE = frozenset([
-    wrap_around, keep_identities_apart, add_in_order, cut_before_convolving, round_products, read_before_writing
+    wrap_around, prevent_fp_rewrites, expand_small_dots, cut_before_convolving, round_products, materialize_operands
 ])  # fmt: skip
 """Passes without which XLA's code would be wrong in some cases or in the last digits. The others make it faster."""
 

@@ -51,8 +51,8 @@ def use() -> None:
 def layout(value: Any) -> Any:
     """Return the sharding of a value that is sharded over a mesh, or None for a value on one device or in NumPy."""
     if type(value) is tuple:
-        found = tuple(map(layout, value))
-        return found if any(found) else None
+        shardings = tuple(map(layout, value))
+        return shardings if any(shardings) else None
     sharding = getattr(value, "sharding", None)
     return None if type(sharding) is jax.sharding.SingleDeviceSharding else sharding
 
@@ -74,27 +74,27 @@ def placed(program: Program, subgraph: Subgraph) -> Program:
     if not any(shardings) and not _own_meshes(program):
         return program
     key = ("placed", shardings)
-    found = program.facts.get(key)
-    if found is None:
+    placed_program = program.facts.get(key)
+    if placed_program is None:
         placement = _placement(program, shardings, subgraph)
-        made = Program(program.code, program.in_avals, program.out_slots, program.avals, placement)
-        found = program.facts.setdefault(key, made)
-    return found
+        new = Program(program.code, program.in_avals, program.out_slots, program.avals, placement)
+        placed_program = program.facts.setdefault(key, new)
+    return placed_program
 
 
 def _placement(program: Program, shardings: tuple, subgraph: Subgraph) -> Placement:
     inputs = [_mesh(s) for s in shardings]
     try:
         outputs = _meshes(program, inputs)
-        found = tuple(dict.fromkeys(filter(None, _flat((*inputs, *outputs)))))
+        meshes = tuple(dict.fromkeys(filter(None, _flat((*inputs, *outputs)))))
         if len(subgraph.roots) == 1:  # no parts to compute apart
-            _only(found)
+            _only(meshes)
     except ValueError as error:
         node = subgraph.order[getattr(error, "mxcompat_slot", subgraph.roots[0])]
         node = node.inputs[0] if node.op is ITEM else node
         error.add_note(f"In the evaluation of [{node.op}], called at {location(node) or 'an unknown place'}.")
         raise
-    return Placement(found, shardings, tuple(map(_spread, outputs, program.out_avals)))
+    return Placement(meshes, shardings, tuple(map(_spread, outputs, program.out_avals)))
 
 
 def _spread(mesh: Any, aval: Any) -> Any:
@@ -122,14 +122,14 @@ def _meshes(program: Program, inputs: Sequence[Any]) -> list[Any]:
     with several results has a tuple of meshes."""
     env: list[Any] = []
     for op, params, slots in program.instructions:
-        given = [env[s] if s >= 0 else inputs[~s] for s in slots]
+        operands = [env[s] if s >= 0 else inputs[~s] for s in slots]
         try:
-            if op is ITEM and isinstance(given[0], tuple):
-                env.append(given[0][params[0]])
+            if op is ITEM and isinstance(operands[0], tuple):
+                env.append(operands[0][params[0]])
             elif op in BODY:
-                env.append(_of_results(BODY[op](params), given, len(program.avals[len(env)])))
+                env.append(_of_results(BODY[op](params), operands, len(program.avals[len(env)])))
             else:
-                env.append(_only([*_flat(given), *_of_params(params)]))
+                env.append(_only([*_flat(operands), *_of_params(params)]))
         except ValueError as error:
             error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program sets it last
             raise
@@ -144,21 +144,21 @@ def _of_results(body: Program, inputs: Sequence[Any], count: int) -> tuple:
 
 
 def _only(meshes: Iterable[jax.sharding.Mesh | None]) -> jax.sharding.Mesh | None:
-    found = [*dict.fromkeys(filter(None, meshes))]
-    if len(found) > 1:
-        one, other, *_ = [str(dict(m.shape)) for m in found]
+    distinct = [*dict.fromkeys(filter(None, meshes))]
+    if len(distinct) > 1:
+        one, other, *_ = [str(dict(m.shape)) for m in distinct]
         raise ValueError(
             f"[sharding] Expected arrays that are spread over one mesh, got {one} and {other}: mx.ext.sharding.shard "
             "lays an array out over another."
         )
-    return found[0] if found else None
+    return distinct[0] if distinct else None
 
 
 def _own_meshes(program: Program) -> list[Any]:
     """Return the meshes over which the instructions of a Program, and of nested ones, shard data."""
     if "meshes" not in program.facts:
-        found = [mesh for _, params, _ in program.instructions for mesh in _of_params(params)]
-        program.facts["meshes"] = [*dict.fromkeys(found)]
+        meshes = [mesh for _, params, _ in program.instructions for mesh in _of_params(params)]
+        program.facts["meshes"] = [*dict.fromkeys(meshes)]
     return program.facts["meshes"]
 
 

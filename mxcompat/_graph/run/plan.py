@@ -12,7 +12,9 @@ from ..ir.node import Node
 from ..ir.program import Program
 from .compile import Executable
 
-__all__ = ["Call", "Compile", "Find", "HostFirst", "Inline", "OpByOp", "Plan", "Segments", "Split", "Step", "Trial"]
+__all__ = [
+    "Autotune", "Call", "Compile", "Find", "HostFirst", "Inline", "OpByOp", "Plan", "RunEffect", "Segments", "Split",
+]  # fmt: skip
 
 
 class Inline(NamedTuple):
@@ -60,7 +62,7 @@ class Compile(NamedTuple):
         return f"compile {len(self.program.instructions)} ops as one"
 
 
-class Trial(NamedTuple):
+class Autotune(NamedTuple):
     """Time an executable and NumPy, in runs whose results are discarded: at most `xla_runs` and `host_runs`. For long
     runs, no run starts after `seconds`, but each side has at least `least` runs."""
 
@@ -73,7 +75,7 @@ class Trial(NamedTuple):
 
 class OpByOp(NamedTuple):
     """Run op by op, in NumPy (`on_host`) or with executables of single ops. `light` work in NumPy is not timed
-    precisely. With `compiles`, the whole is compiled in the background. With `trial`, its executable is timed
+    precisely. With `compiles`, the whole is compiled in the background. With `autotune`, its executable is timed
     besides."""
 
     program: Program
@@ -83,7 +85,7 @@ class OpByOp(NamedTuple):
     light: bool
     compiles: bool
     reason: str
-    trial: Trial | None = None
+    autotune: Autotune | None = None
 
     @property
     def tier(self) -> str:
@@ -131,8 +133,8 @@ class Split(NamedTuple):
         return f"[{self.node.op}] split into segments"
 
 
-class Step(NamedTuple):
-    """Take a step: run one node alone, by its rule in `STEP`."""
+class RunEffect(NamedTuple):
+    """Run an effect: one node alone, by its rule in `EFFECT`."""
 
     node: Node
 
@@ -149,4 +151,4 @@ class Find(NamedTuple):
         return f"find {len(self.placeholders)} arguments of a rule"
 
 
-Plan = Inline | Call | Compile | OpByOp | HostFirst | Segments | Split | Step | Find
+Plan = Inline | Call | Compile | OpByOp | HostFirst | Segments | Split | RunEffect | Find

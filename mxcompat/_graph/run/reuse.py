@@ -18,21 +18,21 @@ __all__ = ["give_up", "overwrite", "reused"]
 
 
 def reused(
-    out: Aval, slots: Sequence[int], places: Sequence[int], given: list[Any], free: set[int], mine: frozenset[int]
+    out: Aval, slots: Sequence[int], places: Sequence[int], inputs: list[Any], free: set[int], mine: frozenset[int]
 ) -> int | None:
     """Return a position, one of `places`, of an input that the result may overwrite, or None."""
     for place in places:
-        may_be = slots[place] >= 0 or slots[place] in mine or id(given[place]) in free
-        if may_be and _is_own(given, place, free) and _is_like(given[place], out):
+        may_be = slots[place] >= 0 or slots[place] in mine or id(inputs[place]) in free
+        if may_be and _is_own(inputs, place, free) and _is_like(inputs[place], out):
             return place
     return None
 
 
-def _is_own(given: list[Any], place: int, free: set[int]) -> bool:
+def _is_own(inputs: list[Any], place: int, free: set[int]) -> bool:
     """Return True if only its slot, and at most a node that may be overwritten, refer to this array and its memory."""
-    if of_item(given, place) != 1 + (id(given[place]) in free):  # references of the environment and of the node
+    if of_item(inputs, place) != 1 + (id(inputs[place]) in free):  # references of the environment and of the node
         return False
-    x = given[place]
+    x = inputs[place]
     if type(x) is not np.ndarray or not x.flags.writeable:
         return False
     if x.base is None:
@@ -41,10 +41,10 @@ def _is_own(given: list[Any], place: int, free: set[int]) -> bool:
     return whole and of_base(x) == (id(x.base) in free and id(x) not in free)
 
 
-def give_up(env: list[Any], slot: int, given: list[Any], free: set[int]) -> None:
+def give_up(env: list[Any], slot: int, inputs: list[Any], free: set[int]) -> None:
     """Drop a value that may be overwritten. If it is a view and nothing else refers to it, its base becomes free,
     too."""
-    is_alone = of_item(env, slot) == 2  # references of the node and of `given`
+    is_alone = of_item(env, slot) == 2  # references of the node and of `inputs`
     x, env[slot] = env[slot], None
     if is_alone and x.base is not None:
         free.add(id(x.base))
@@ -55,13 +55,13 @@ def _is_like(x: np.ndarray, out: Aval) -> bool:
 
 
 def overwrite(
-    op: Op, out: Aval, params: tuple, place: int, given: list[Any], slots: Sequence[int], free: set[int],
+    op: Op, out: Aval, params: tuple, place: int, inputs: list[Any], slots: Sequence[int], free: set[int],
     env: list[Any], k: int,
 ) -> None:  # fmt: skip
     slot = slots[place]
 
     def write() -> None:
-        env[k] = OVERWRITE[op](out, params, place, *given)
+        env[k] = OVERWRITE[op](out, params, place, *inputs)
         env[slot] = None
 
     if free:  # an interrupt must not leave a node with a partly or fully overwritten value

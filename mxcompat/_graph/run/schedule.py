@@ -19,11 +19,11 @@ from ..ir.liveness import live_out
 from ..ir.node import ITEM, Node
 from ..ir.program import Program
 from ..ir.rules import SEGMENTS
-from . import background, cache, donation, host, steps
+from . import background, cache, donation, effects, host
 from .cache import Record
 from .interrupts import uninterrupted
 from .placement import placed
-from .plan import Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, Segments, Split, Step, Trial
+from .plan import Autotune, Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, RunEffect, Segments, Split
 from .segments import even_segments, is_heavy_node, is_huge, segments_of
 
 __all__ = ["schedule"]
@@ -39,16 +39,16 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     """
     structure, slots, order, leaves = subgraph
     code = structure.code
-    if code.stepped and not code.traced:
-        return _in_steps(subgraph, roots)
+    if code.has_effects and not code.traced:
+        return _plan_effects(subgraph, roots)
     if len(order) > policy.LARGE_GRAPH and not code.traced:
         return Segments(even_segments(subgraph, policy.REPRODUCIBLE or not host.on_host(leaves)), False, None)
     program = structure.program((0,)) if len(order) == 1 else structure.program_for(live_out(subgraph), slots)
     if code.traced:
         return Inline(program)
     program = placed(program, subgraph)
-    if apart := donation.apart(subgraph, program, roots):
-        return Segments(apart, False, None)
+    if segments := donation.split_fallible(subgraph, program, roots):
+        return Segments(segments, False, None)
     scalars = tuple([leaves[k].value for k in program.scalars]) if program.scalars else ()
     if policy.REPRODUCIBLE or program.placement is not None:
         plan = _apart(subgraph, roots, temporary, program)
@@ -60,19 +60,18 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
     executable = cache.find(program, scalars, donated)
     if executable is not None:
         record = program.record
-        if record.settled or not (record.host_runs and host.on_host(leaves)):
+        if record.prefer_xla or not (record.host_runs and host.on_host(leaves)):
             return Call(program, executable, scalars, not temporary, False)
         light, timed = record.host_best < policy.LIGHT_SECONDS, _is_timed(program)
-        may_stay = record.host_best < policy.TRIED_SECONDS
+        may_stay = record.host_best < policy.AUTOTUNED_SECONDS
         alone = timed and not (may_stay and background.is_busy())  # a background job would compete for the CPU
-        if timed and may_stay and not donated:  # a separate trial: results keep their bits if NumPy wins
-            trial = None
-            if alone:
-                trial = Trial(executable, policy.TRIALS, policy.HOST_TRIALS, policy.FEW_TRIALS, policy.TRIAL_SECONDS)
-            return OpByOp(program, scalars, donated, True, light, False, "while XLA is timed", trial)
+        if timed and may_stay and not donated:  # a separate measurement: results keep their bits if NumPy wins
+            runs = policy.AUTOTUNE_XLA_RUNS, policy.AUTOTUNE_HOST_RUNS, policy.AUTOTUNE_MIN_RUNS
+            autotune = Autotune(executable, *runs, policy.AUTOTUNE_SECONDS) if alone else None
+            return OpByOp(program, scalars, donated, True, light, False, "while XLA is timed", autotune)
         enough = (policy.MARGIN if may_stay else policy.CLEAR_MARGIN) * (record.xla_best + policy.RESULT_SECONDS)
         if timed or not record.xla_runs or record.host_best >= enough:
-            record.settled = not timed
+            record.prefer_xla = not timed
             return Call(program, executable, scalars, not temporary, alone)
         return OpByOp(program, scalars, donated, True, light, False, "which takes less time than XLA")
     if program.placement is not None:
@@ -83,21 +82,21 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
 def _is_timed(program: Program) -> bool:
     """Return True if the executable must be timed, because the faster of NumPy and XLA is not known yet."""
     record = program.record
-    if record.host_best >= policy.TRIED_SECONDS and program.weight > policy.TRIED_WEIGHT:
+    if record.host_best >= policy.AUTOTUNED_SECONDS and program.weight > policy.AUTOTUNED_WEIGHT:
         return False
-    if record.xla_runs and record.xla_best > max(policy.TRIAL_SECONDS, policy.CLEARLY_SLOWER * record.host_best):
+    if record.xla_runs and record.xla_best > max(policy.AUTOTUNE_SECONDS, policy.CLEARLY_SLOWER * record.host_best):
         return False
-    return record.xla_runs < policy.FEW_TRIALS or (
-        record.xla_runs < policy.TRIALS and record.xla_runs * record.xla_best < policy.TRIAL_SECONDS
+    return record.xla_runs < policy.AUTOTUNE_MIN_RUNS or (
+        record.xla_runs < policy.AUTOTUNE_XLA_RUNS and record.xla_runs * record.xla_best < policy.AUTOTUNE_SECONDS
     )
 
 
-def _in_steps(subgraph: Subgraph, roots: Sequence[Node]) -> Step | Segments:
-    """Return the plan for a subgraph with steps (nodes that run alone). Earlier pending steps run first."""
-    sequence = steps.sequence(subgraph)
+def _plan_effects(subgraph: Subgraph, roots: Sequence[Node]) -> RunEffect | Segments:
+    """Return the plan for a subgraph with effects (nodes that run alone). Earlier pending effects run first."""
+    sequence = effects.sequence(subgraph)
     if sequence == subgraph.order and len(sequence) == 1:
-        return Step(sequence[0])
-    return Segments(steps.segments(linearize(unevaluated([*sequence, *roots])), sequence, roots), False, None)
+        return RunEffect(sequence[0])
+    return Segments(effects.segments(linearize(unevaluated([*sequence, *roots])), sequence, roots), False, None)
 
 
 def _without_executable(
@@ -189,7 +188,7 @@ def _host_first(subgraph: Subgraph, roots: Sequence[Node]) -> HostFirst | None:
         return None
     nodes = [subgraph.order[k] for k in slots]
     rest = uninterrupted(lambda: _linearize_without(nodes, roots))  # an interrupt would leave nodes with () as value
-    if rest.structure.times_seen < policy.SURE:
+    if rest.structure.times_seen < policy.KNOWN_MIN_RUNS:
         rest.structure.times_seen += 1
         return None
     return HostFirst(slots)

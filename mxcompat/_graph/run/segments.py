@@ -45,12 +45,12 @@ def nested_apart(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
 
 def _draws(subgraph: Subgraph) -> list[Node]:
     """Return the nodes that draw random numbers from values that are already computed."""
-    found: dict[Node, bool] = {}  # the nodes that can run early; True for draws
+    early: dict[Node, bool] = {}  # the nodes that can run early; True for draws
     pending = set(subgraph.order)
     for node in subgraph.order:
-        if (node.op.draws or node.op is ITEM) and all(i in found or i not in pending for i in node.inputs):  # type: ignore[union-attr]
-            found[node] = node.op is not ITEM and not isinstance(node.aval, tuple)
-    return [n for n, is_draw in found.items() if is_draw]
+        if (node.op.draws or node.op is ITEM) and all(i in early or i not in pending for i in node.inputs):  # type: ignore[union-attr]
+            early[node] = node.op is not ITEM and not isinstance(node.aval, tuple)
+    return [n for n, is_draw in early.items() if is_draw]
 
 
 def _weight(params: tuple) -> int:
@@ -91,11 +91,11 @@ def even_segments(subgraph: Subgraph, compiled: bool) -> list[list[Node]]:
 def _places(subgraph: Subgraph) -> list[int]:
     """Return the number of the segment of each node of a large graph. All segments but the last have the maximal
     length."""
-    found, full, length = [], 0, 0
+    places, full, length = [], 0, 0
     for node in subgraph.order:
         weight = 1 + _weight(node.params)
         if length and length + weight > policy.LARGE_GRAPH:
             full, length = full + 1, 0
         length += weight
-        found.append(full)
-    return found
+        places.append(full)
+    return places

@@ -15,14 +15,14 @@ from .. import policy
 from ..ir.aval import Aval, number
 from ..ir.node import ITEM, SCALAR, TRACED, Node
 from ..ir.op import Op
-from ..ir.outputs import taken
+from ..ir.outputs import try_resolve_item
 from ..ir.program import Code, Program
-from ..ir.rules import COST, COVERED, HOST
+from ..ir.rules import COST, HOST, SUPPORTS
 from . import budget
 from .cache import compile_now
 from .compile import Executable
 from .placement import any_spread
-from .values import jax_value, settled
+from .values import as_node_value, jax_value
 
 __all__ = ["clear", "executable", "remember", "value_of"]
 
@@ -32,7 +32,7 @@ _executables: dict[tuple, Executable] = {}
 def value_of(node: Node) -> Any:
     """Return the value of a node whose inputs have values, or None if it needs a plan."""
     op = node.op
-    if policy.HOST and op in HOST and op not in COVERED and not policy.REPRODUCIBLE:
+    if policy.HOST and op in HOST and op not in SUPPORTS and not policy.REPRODUCIBLE:
         value = _on_host(op, node)
         if value is not None:
             return value
@@ -43,10 +43,10 @@ def value_of(node: Node) -> Any:
             return None
         key.append(i.aval)
         values.append(i)
-    found = _executables.get(tuple(key))
-    if found is None or found.needs or any_spread(values):
+    executable = _executables.get(tuple(key))
+    if executable is None or executable.needs or any_spread(values):
         return None
-    return found([jax_value(i) for i in values], ())[0]
+    return executable([jax_value(i) for i in values], ())[0]
 
 
 def _on_host(op: Op, node: Node) -> Any:
@@ -54,10 +54,10 @@ def _on_host(op: Op, node: Node) -> Any:
     out = node.aval
     if type(out) is not Aval or out.nbytes > policy.SINGLE_BYTES:
         return None
-    given = []
+    arguments = []
     for i in node.inputs:
         value = i.value
-        if value is None and i.op is ITEM and taken(i):
+        if value is None and i.op is ITEM and try_resolve_item(i):
             value = i.value
         if type(value) is not np.ndarray:
             if i.op is not SCALAR:
@@ -65,37 +65,37 @@ def _on_host(op: Op, node: Node) -> Any:
             value = number(value, i.aval.dtype)
         if value.nbytes > policy.SINGLE_BYTES:
             return None
-        given.append(value)
+        arguments.append(value)
     if op in COST and COST[op](out, node.params, *[i.aval for i in node.inputs]) > policy.SINGLE_SECONDS:
         return None
     with np.errstate(all="ignore"):
-        value = HOST[op](out, node.params, *given)
-    return None if value is None else settled(value, out)
+        value = HOST[op](out, node.params, *arguments)
+    return None if value is None else as_node_value(value, out)
 
 
 def executable(op: Op, params: tuple, avals: Sequence[Aval]) -> Executable:
     """Return the executable of one op, and compile it if necessary."""
     key = (op, params, *avals)
-    found = _executables.get(key)
-    if found is None:
+    compiled = _executables.get(key)
+    if compiled is None:
         out = op.memo.get((params, *avals)) or op.infer((params, *avals))
         slots = tuple([~k for k in range(len(avals))])
         program = Program(Code(((op, params, slots),), (None,) * len(avals)), tuple(avals), (0,), [out])
-        found = compile_now(program, (), ())
-        remember(op, params, avals, found)
-    return found
+        compiled = compile_now(program, (), ())
+        remember(op, params, avals, compiled)
+    return compiled
 
 
-def remember(op: Op, params: tuple, avals: Sequence[Aval], found: Executable) -> None:
+def remember(op: Op, params: tuple, avals: Sequence[Aval], compiled: Executable) -> None:
     """Store the executable for nodes with this op, these params and these avals."""
     if len(_executables) >= policy.MOST_SINGLE_NODES:
         _executables.clear()
-    _executables[op, params, *avals] = found
+    _executables[op, params, *avals] = compiled
 
 
-def _forget(gone: set[Executable]) -> None:
-    for key, found in list(_executables.items()):
-        if found in gone:
+def _forget(evicted: set[Executable]) -> None:
+    for key, compiled in list(_executables.items()):
+        if compiled in evicted:
             _executables.pop(key, None)
 
 

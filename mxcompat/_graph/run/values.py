@@ -22,7 +22,7 @@ from .forked import require_threads
 from .layout import contiguous
 from .partition import whole
 
-__all__ = ["aligned", "aligned_bytes", "in_order", "jax_value", "numpy_value", "settled", "sole", "to_jax"]
+__all__ = ["aligned", "aligned_bytes", "as_node_value", "in_order", "jax_value", "numpy_value", "sole", "to_jax"]
 
 
 def jax_value(node: Node) -> Any:
@@ -33,7 +33,7 @@ def jax_value(node: Node) -> Any:
         del value  # it would count as one more reference
         taken, value = sole(node), node.value
         if taken:
-            buffers.gone(value)
+            buffers.untrack(value)
         # memory without other references may be shared with XLA, which may overwrite it
         node.value = value = _put(value if taken else aligned(value))
         buffers.count(value, node.aval)
@@ -86,11 +86,11 @@ def numpy_value(node: Node) -> Any:
         return tuple([whole(v) for v in value]) if type(value) is tuple else whole(value)
 
 
-def settled(value: Any, promised: Any) -> Any:
+def as_node_value(value: Any, promised: Any) -> Any:
     """Convert an op's NumPy result to the value of a node: make it contiguous, and copy a small view that would keep a
     large array alive."""
     if isinstance(promised, tuple):
-        return tuple([settled(v, a) for v, a in zip(value, promised, strict=True)])
+        return tuple([as_node_value(v, a) for v, a in zip(value, promised, strict=True)])
     value = np.asarray(value)
     if value.dtype != promised.dtype._numpy or value.shape != promised.shape:
         raise RuntimeError(

@@ -16,7 +16,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply
-from mxcompat._graph.ir.traces import any_shape
+from mxcompat._graph.ir.trace_stack import any_shape
 from mxcompat._jax import jnp
 
 from ..arguments import flag, require_array, require_dtype, require_text, shape_of, variadic

@@ -33,7 +33,7 @@ def _constant(out: Aval, params: tuple, *like: Any) -> np.ndarray:
 
 
 @PULLBACK.of(TABLE["constant_like"])
-def _constant_pullback(g: Any, y: Any, params: tuple, wanted: tuple, like: Any) -> tuple:
+def _constant_pullback(g: Any, y: Any, params: tuple, needs_grad: tuple, like: Any) -> tuple:
     return (None,)
 
 
@@ -69,17 +69,17 @@ for _name in ("full", "full_like", "meshgrid"):
 
 
 @PULLBACK.of(TABLE["full"])
-def _full_pullback(g: Any, y: Any, params: tuple, wanted: tuple, value: Any) -> tuple:
+def _full_pullback(g: Any, y: Any, params: tuple, needs_grad: tuple, value: Any) -> tuple:
     return (wide(g),)
 
 
 @PULLBACK.of(TABLE["full_like"])
-def _full_like_pullback(g: Any, y: Any, params: tuple, wanted: tuple, like: Any, value: Any) -> tuple:
+def _full_like_pullback(g: Any, y: Any, params: tuple, needs_grad: tuple, like: Any, value: Any) -> tuple:
     return None, wide(g)
 
 
 @PULLBACK.of(TABLE["meshgrid"])
-def _meshgrid_pullback(g: tuple, y: Any, params: tuple, wanted: tuple, *xs: Any) -> tuple:
+def _meshgrid_pullback(g: tuple, y: Any, params: tuple, needs_grad: tuple, *xs: Any) -> tuple:
     found: list[Any] = []
     for k, (one, x) in enumerate(zip(g, xs, strict=True)):
         if one is not None:

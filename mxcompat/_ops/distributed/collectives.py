@@ -18,7 +18,7 @@ from mxcompat._distributed.group import Group, group_for
 from mxcompat._graph.ir.aval import Dtype, format_shape
 from mxcompat._graph.ir.node import Node, apply, caller, items
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.traces import innermost_trace
+from mxcompat._graph.ir.trace_stack import innermost_trace
 from mxcompat._jax import lazy
 
 from ..arguments import flag, integer, plain, require_dtype, require_text

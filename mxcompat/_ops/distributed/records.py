@@ -20,7 +20,7 @@ from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, aval, number
 from mxcompat._graph.ir.node import SCALAR, Node, apply, items, line_at
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import STEP, STEP_BATCH, STEP_PULLBACK, STEP_PUSHFORWARD
+from mxcompat._graph.ir.rules import EFFECT, EFFECT_BATCH, EFFECT_PULLBACK, EFFECT_PUSHFORWARD
 from mxcompat._graph.run.platform import on_cpu
 from mxcompat._graph.run.values import jax_value, numpy_value
 from mxcompat._jax import jax
@@ -42,7 +42,7 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
 def _step(name: str, shape: Callable[..., Aval], params: tuple[str, ...] = (), *, reads: slice = slice(None)) -> Op:
     """Make the record of a collective, with the ranks of its group among its params."""
     record = Op(name, _refuse, lambda *avals, **named: (shape(*avals, **named),), ("ranks", *params), reads=reads)
-    STEP[record] = lambda node: (_run(node),)
+    EFFECT[record] = lambda node: (_run(node),)
     return record
 
 
@@ -70,15 +70,15 @@ def _run(node: Node) -> Any:
     """Return the result of a collective, after all its ranks have reached it."""
     record, ranks, (out,) = node.op, node.params[0], node.aval
     assert record is not None
-    given = out if record is RECV else node.inputs[0].aval
+    sent = out if record is RECV else node.inputs[0].aval
     world = members.joined()
     assert world is not None, "it is one of several"
-    call = _call(record, ranks, given, node.where)
-    if not given.size or (given.nbytes * (len(ranks) - 1) <= policy.MOST_EXCHANGED and on_cpu()):
-        return _exchanged(node, given, world, call)
+    call = _call(record, ranks, sent, node.where)
+    if not sent.size or (sent.nbytes * (len(ranks) - 1) <= policy.MOST_EXCHANGED and on_cpu()):
+        return _exchanged(node, sent, world, call)
     world.agree(ranks, call)
-    value = _value(node.inputs[0]) if record is not RECV else np.zeros(given.shape, given.dtype._numpy)
-    if not given.ndim:
+    value = _value(node.inputs[0]) if record is not RECV else np.zeros(sent.shape, sent.dtype._numpy)
+    if not sent.ndim:
         value = value.reshape(1)
     with jax.enable_x64(True):
         result = world.start(call, lambda: collective(_KINDS[record], value, ranks))
@@ -88,15 +88,15 @@ def _run(node: Node) -> Any:
 
 
 @lru_cache(maxsize=policy.MOST_COLLECTIVES)
-def _call(record: Op, ranks: tuple[int, ...], given: Aval, place: tuple[CodeType, int] | None) -> members.Call:
+def _call(record: Op, ranks: tuple[int, ...], sent: Aval, place: tuple[CodeType, int] | None) -> members.Call:
     where = line_at(*place) if place is not None else ""
-    what = f"{given.dtype}{list(given.shape)}".removeprefix("mlx.core.")
+    what = f"{sent.dtype}{list(sent.shape)}".removeprefix("mlx.core.")
     if record in (SEND, RECV):
         return members.Call(record.name, f"{what} from rank {ranks[0]} to rank {ranks[1]}", where, "sent")
     return members.Call(record.name, f"{what} over {len(ranks)} ranks", where, record.name)
 
 
-def _exchanged(node: Node, given: Aval, world: Any, call: members.Call) -> Any:
+def _exchanged(node: Node, sent: Aval, world: Any, call: members.Call) -> Any:
     """Return the result of a collective of small arrays, which the ranks send to each other whole."""
     record, ranks, (out,) = node.op, node.params[0], node.aval
     if record is RECV:
@@ -106,10 +106,10 @@ def _exchanged(node: Node, given: Aval, world: Any, call: members.Call) -> Any:
         if record is SEND:
             world.send(ranks, call, own.tobytes())
             return own.copy()  # a copy, since XLA may overwrite the buffer of a view
-        found = b"".join(world.exchange(ranks, call, own.tobytes()))
+        received = b"".join(world.exchange(ranks, call, own.tobytes()))
         if record is GATHER:
-            return _array(found, out)
-        whole = _combined(_UFUNCS[record], np.frombuffer(found, given.dtype._numpy).reshape(len(ranks), given.size))
+            return _array(received, out)
+        whole = _combined(_UFUNCS[record], np.frombuffer(received, sent.dtype._numpy).reshape(len(ranks), sent.size))
         if record is SCATTER:
             return whole.reshape(len(ranks), *out.shape)[node.params[1]]
         return whole.reshape(out.shape)
@@ -137,12 +137,12 @@ def _again(record: Op, x: array, params: tuple) -> array:
     return wrap(items(apply(record, (x._node,), params))[0])
 
 
-@STEP_PULLBACK.of(SUM, MAX, MIN, SEND)
+@EFFECT_PULLBACK.of(SUM, MAX, MIN, SEND)
 def _own(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> Sequence[Node]:
     return cotangents
 
 
-@STEP_PULLBACK.of(GATHER)
+@EFFECT_PULLBACK.of(GATHER)
 def _own_rows(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
     (x,), (g,) = inputs, map(wrap, cotangents)
     _, rank = params
@@ -152,7 +152,7 @@ def _own_rows(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node])
     return [g[rank * rows : (rank + 1) * rows]._node]
 
 
-@STEP_PULLBACK.of(SCATTER)
+@EFFECT_PULLBACK.of(SCATTER)
 def _own_share(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
     (x,), (g,) = inputs, map(wrap, cotangents)
     _, rank = params
@@ -161,30 +161,30 @@ def _own_share(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]
     return [pad(g, widths)._node]
 
 
-@STEP_PULLBACK.of(RECV)
+@EFFECT_PULLBACK.of(RECV)
 def _nothing(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
     return [zeros(x.aval.shape, x.aval.dtype)._node for x in inputs]
 
 
 for _record in (SUM, MAX, MIN, GATHER, SCATTER):
-    STEP_PUSHFORWARD[_record] = lambda params, inputs, tangents, record=_record: [
+    EFFECT_PUSHFORWARD[_record] = lambda params, inputs, tangents, record=_record: [
         _again(record, wrap(tangents[0]), params)._node
     ]
 
 
-@STEP_PUSHFORWARD.of(SEND)
+@EFFECT_PUSHFORWARD.of(SEND)
 def _kept(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> Sequence[Node]:
     return tangents
 
 
-@STEP_PUSHFORWARD.of(RECV)
+@EFFECT_PUSHFORWARD.of(RECV)
 def _still(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> list[Node]:
     _, shape, dtype = params
     return [zeros(shape, dtype)._node]
 
 
 for _record in (SUM, MAX, MIN, SEND):
-    STEP_BATCH[_record] = lambda params, inputs, batched, size, record=_record: items(apply(record, inputs, params))
+    EFFECT_BATCH[_record] = lambda params, inputs, batched, size, record=_record: items(apply(record, inputs, params))
 
 
 def _behind_the_first(record: Op) -> Callable[..., list[Node]]:
@@ -199,11 +199,11 @@ def _behind_the_first(record: Op) -> Callable[..., list[Node]]:
     return rule
 
 
-STEP_BATCH[GATHER] = _behind_the_first(GATHER)
-STEP_BATCH[SCATTER] = _behind_the_first(SCATTER)
+EFFECT_BATCH[GATHER] = _behind_the_first(GATHER)
+EFFECT_BATCH[SCATTER] = _behind_the_first(SCATTER)
 
 
-@STEP_BATCH.of(RECV)
+@EFFECT_BATCH.of(RECV)
 def _all_at_once(params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> list[Node]:
     ranks, shape, dtype = params
     return items(apply(RECV, tuple(inputs), (ranks, (size, *shape), dtype)))

@@ -41,7 +41,7 @@ def _copy(out: Aval, params: tuple, x: Any) -> Any:
 
 
 @PULLBACK.of(ALIAS, ASTYPE, CAST, COPY, _CONTIGUOUS)
-def _pull_on(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], x: Any) -> tuple:
+def _pull_on(g: Any, y: Any, params: tuple, needs_grad: tuple[bool, ...], x: Any) -> tuple:
     return (g,)
 
 
@@ -51,7 +51,7 @@ def _push_on(tangents: Sequence[Any], y: Any, params: tuple, x: Any) -> Any:
 
 
 @PULLBACK.of(STOP_GRADIENT)
-def _pull_nothing(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], x: Any) -> tuple:
+def _pull_nothing(g: Any, y: Any, params: tuple, needs_grad: tuple[bool, ...], x: Any) -> tuple:
     return (None,)
 
 
@@ -76,7 +76,7 @@ def _depends(out: Any, params: tuple, *inputs: Any) -> tuple:
 
 
 @PULLBACK.of(_DEPENDS)
-def _pull_depends(g: tuple, y: Any, params: tuple, wanted: tuple[bool, ...], *inputs: Any) -> tuple:
+def _pull_depends(g: tuple, y: Any, params: tuple, needs_grad: tuple[bool, ...], *inputs: Any) -> tuple:
     return (*g, *[None] * (len(inputs) - len(g)))
 
 
@@ -92,7 +92,7 @@ def _nest(out: Aval, params: tuple, *parts: Any) -> Any:
 
 
 @PULLBACK.of(NEST)
-def _pull_nest(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], *parts: Any) -> tuple:
+def _pull_nest(g: Any, y: Any, params: tuple, needs_grad: tuple[bool, ...], *parts: Any) -> tuple:
     flat = g.ravel()
     ends = accumulate([p.size for p in parts])
     return tuple([flat[end - p.size : end].reshape(p.shape) for p, end in zip(parts, ends, strict=True)])

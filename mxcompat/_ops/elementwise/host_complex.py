@@ -24,17 +24,17 @@ def reciprocal(y: Any) -> Any:
     return _mended(np.reciprocal(y), y.dtype.type(1), y)
 
 
-def _mended(found: Any, x: Any, y: Any) -> Any:
+def _mended(quotient: Any, x: Any, y: Any) -> Any:
     """Return the quotient x / y, made from NumPy's quotient by recomputing its wrong elements."""
-    lost = np.isnan(found) | (y == 0)
-    return np.where(lost, _quotient_in_c(x, y).astype(found.dtype), found) if lost.any() else found
+    lost = np.isnan(quotient) | (y == 0)
+    return np.where(lost, _quotient_in_c(x, y).astype(quotient.dtype), quotient) if lost.any() else quotient
 
 
 def power(x: Any, y: Any) -> Any:
     """Return x ** y of complex arrays."""
-    found = np.where((x == 0) & (y.real > 0), x.dtype.type(0), np.power(x, y))
-    lost = np.isnan(found)
-    return np.where(lost, np.exp(y * np.log(x)), found) if lost.any() else found
+    powers = np.where((x == 0) & (y.real > 0), x.dtype.type(0), np.power(x, y))
+    lost = np.isnan(powers)
+    return np.where(lost, np.exp(y * np.log(x)), powers) if lost.any() else powers
 
 
 def _quotient_in_c(x: Any, y: Any) -> Any:
@@ -51,10 +51,10 @@ def _quotient_in_c(x: Any, y: Any) -> Any:
     infinite, vanishing = np.isinf(x) & np.isfinite(y), np.isinf(y) & np.isfinite(x)
     cases = [defined, by_zero, infinite, vanishing]
     huge, (p, q), (r, s) = np.copysign(np.inf, c), _direction(a, b), _direction(c, d)
-    found = np.empty(real.shape, np.complex128)
-    found.real = np.select(cases, [real, huge * a, np.inf * (p * c + q * d), 0.0 * (a * r + b * s)], np.nan)
-    found.imag = np.select(cases, [imag, huge * b, np.inf * (q * c - p * d), 0.0 * (b * r - a * s)], np.nan)
-    return found
+    quotient = np.empty(real.shape, np.complex128)
+    quotient.real = np.select(cases, [real, huge * a, np.inf * (p * c + q * d), 0.0 * (a * r + b * s)], np.nan)
+    quotient.imag = np.select(cases, [imag, huge * b, np.inf * (q * c - p * d), 0.0 * (b * r - a * s)], np.nan)
+    return quotient
 
 
 def _direction(real: Any, imag: Any) -> tuple[Any, Any]:

@@ -107,11 +107,11 @@ def _rules(name: str, first: Partial, second: Partial) -> None:
     widen = name not in _ROUNDED
 
     @PULLBACK.of(TABLE[name])
-    def pull(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], a: Any, b: Any) -> tuple:
+    def pull(g: Any, y: Any, params: tuple, needs_grad: tuple[bool, ...], a: Any, b: Any) -> tuple:
         a, b = _cast(a, y, widen), _cast(b, y, widen)
         if widen and y.dtype.itemsize == 2:
             g, y = g.astype(np.float32), y.astype(np.float32)
-        return first(g, a, b, y) if wanted[0] else None, second(g, a, b, y) if wanted[1] else None
+        return first(g, a, b, y) if needs_grad[0] else None, second(g, a, b, y) if needs_grad[1] else None
 
     @PUSHFORWARD.of(TABLE[name])
     def push(tangents: Sequence[Any], y: Any, params: tuple, a: Any, b: Any) -> Any:
@@ -139,14 +139,14 @@ RESIDUALS.update({
     TABLE["where"]: Residuals(slice(1), False),
 })  # fmt: skip
 
-PULLBACK.of(TABLE["floor_divide"])(lambda g, y, params, wanted, a, b: (None, None))
+PULLBACK.of(TABLE["floor_divide"])(lambda g, y, params, needs_grad, a, b: (None, None))
 PUSHFORWARD.of(TABLE["floor_divide"])(lambda tangents, y, params, a, b: np.zeros((), y.dtype))
 
 
 @PULLBACK.of(TABLE["where"])
-def _pull_where(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], condition: Any, a: Any, b: Any) -> tuple:
+def _pull_where(g: Any, y: Any, params: tuple, needs_grad: tuple[bool, ...], condition: Any, a: Any, b: Any) -> tuple:
     first = condition != 0
-    return None, _chosen(first, g) if wanted[1] else None, _chosen(~first, g) if wanted[2] else None
+    return None, _chosen(first, g) if needs_grad[1] else None, _chosen(~first, g) if needs_grad[2] else None
 
 
 @PUSHFORWARD.of(TABLE["where"])

@@ -106,12 +106,12 @@ def _slope_rules(name: str, back: Callable[[Any, Any], Any], forth: Callable[[An
             y = sigmoid(x) if name == "sigmoid" else y.astype(np.float32)
         return slope(x, y)
 
-    PULLBACK.of(TABLE[name])(lambda g, y, params, wanted, x: (g * slope_at(back, x, y),))
+    PULLBACK.of(TABLE[name])(lambda g, y, params, needs_grad, x: (g * slope_at(back, x, y),))
     PUSHFORWARD.of(TABLE[name])(lambda tangents, y, params, x: tangents[0] * slope_at(forth, x, y))
 
 
 def _linear_rules(name: str, pull: Callable[[Any, Any], Any], push: Callable[[Any, Any], Any]) -> None:
-    PULLBACK.of(TABLE[name])(lambda g, y, params, wanted, x: (pull(g, x),))
+    PULLBACK.of(TABLE[name])(lambda g, y, params, needs_grad, x: (pull(g, x),))
     PUSHFORWARD.of(TABLE[name])(lambda tangents, y, params, x: push(tangents[0], x))
 
 
@@ -123,15 +123,15 @@ for _name in {*_SLOPES, *_PULLS, *_STEPS}.difference(_OF_BOTH):
     _argument = slice(0) if _name in _OF_RESULT or _name in _OF_NEITHER else slice(None)
     RESIDUALS[TABLE[_name]] = Residuals(_argument, _name in _OF_RESULT)
 for _name in _STEPS:
-    PULLBACK.of(TABLE[_name])(lambda g, y, params, wanted, x: (None,))
+    PULLBACK.of(TABLE[_name])(lambda g, y, params, needs_grad, x: (None,))
     PUSHFORWARD.of(TABLE[_name])(lambda tangents, y, params, x: np.zeros((), y.dtype))
 
 
 @PULLBACK.of(TABLE["nan_to_num"])
-def _pull_nan_to_num(g: Any, y: Any, params: tuple, wanted: tuple[bool, ...], x: Any, *values: Any) -> tuple:
+def _pull_nan_to_num(g: Any, y: Any, params: tuple, needs_grad: tuple[bool, ...], x: Any, *values: Any) -> tuple:
     zero = g.dtype.type(0)
     chosen = (np.isfinite(x), x != x, x == x.dtype.type(math.inf), x == x.dtype.type(-math.inf))
-    return tuple([np.where(c, g, zero) if w else None for c, w in zip(chosen, wanted, strict=True)])
+    return tuple([np.where(c, g, zero) if w else None for c, w in zip(chosen, needs_grad, strict=True)])
 
 
 @PUSHFORWARD.of(TABLE["nan_to_num"])

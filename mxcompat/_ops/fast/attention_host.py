@@ -98,17 +98,17 @@ def _wide(dtype: Any) -> Any:
 
 @HOST.of(ATTENTION)
 def _attention(out: Aval, params: tuple, *inputs: Any) -> Any:
-    wanted = out.dtype._numpy
+    dtype = out.dtype._numpy
     if params[3] and int(inputs[4 + params[1]]) < 1:
         return None
-    case = _case(params, _wide(wanted), *inputs)
+    case = _case(params, _wide(dtype), *inputs)
     if case is None:
-        return np.zeros(out.shape, wanted)
+        return np.zeros(out.shape, dtype)
     batch, heads, queries, _ = case.q.shape
     rows = rows_at_a_time(batch * heads, queries, case.k.shape[2])
     if rows >= queries:
-        return _attended(case).astype(wanted, copy=False)
-    y = np.empty(out.shape, wanted)
+        return _attended(case).astype(dtype, copy=False)
+    y = np.empty(out.shape, dtype)
     for start in range(0, queries, rows):
         part = slice(start, start + rows)
         y[:, :, part] = _attended(_rows(case, part))
@@ -149,7 +149,7 @@ def _padded(x: Any, keys: int) -> Any:
 
 
 @PULLBACK.of(ATTENTION)
-def _attention_back(g: Any, y: Any, params: tuple, wanted: Any, *inputs: Any) -> Any:
+def _attention_back(g: Any, y: Any, params: tuple, needs_grad: Any, *inputs: Any) -> Any:
     _, masked, sinks, prefix = params
     if prefix and int(inputs[4 + masked]) < 1:
         return None
@@ -160,23 +160,25 @@ def _attention_back(g: Any, y: Any, params: tuple, wanted: Any, *inputs: Any) ->
     weights, total, sink = _weights(case)
     weights /= total
     g = g.astype(case.q.dtype, copy=False)
-    found: list[Any] = [None] * len(inputs)
-    if wanted[2]:
-        found[2] = _padded(_transposed_times(weights, g, groups), case.keys)
+    cotangents: list[Any] = [None] * len(inputs)
+    if needs_grad[2]:
+        cotangents[2] = _padded(_transposed_times(weights, g, groups), case.keys)
     moved, mean = _slopes(weights, _times(g, case.v.swapaxes(-1, -2)))
     if case.drop is not None:
         np.copyto(moved, 0, where=case.drop)
-    if wanted[0] or wanted[3]:
+    if needs_grad[0] or needs_grad[3]:
         unscaled = _times(moved, case.k)
-        found[0] = unscaled * case.scale
-        found[3] = np.add.reduce(unscaled * inputs[0].astype(unscaled.dtype, copy=False), None) if wanted[3] else None
-    if wanted[1]:
-        found[1] = _padded(_transposed_times(moved, case.q, groups), case.keys)
-    if masked and wanted[4] and case.mask is not None:
-        found[4] = _mask_back(moved, inputs[4].shape, case.keys)
-    if sinks and wanted[-1]:
-        found[-1] = -np.add.reduce(sink * mean, (0, 2, 3))
-    return tuple(found)
+        cotangents[0] = unscaled * case.scale
+        cotangents[3] = (
+            np.add.reduce(unscaled * inputs[0].astype(unscaled.dtype, copy=False), None) if needs_grad[3] else None
+        )
+    if needs_grad[1]:
+        cotangents[1] = _padded(_transposed_times(moved, case.q, groups), case.keys)
+    if masked and needs_grad[4] and case.mask is not None:
+        cotangents[4] = _mask_back(moved, inputs[4].shape, case.keys)
+    if sinks and needs_grad[-1]:
+        cotangents[-1] = -np.add.reduce(sink * mean, (0, 2, 3))
+    return tuple(cotangents)
 
 
 def _mask_back(moved: Any, shape: tuple[int, ...], keys: int) -> Any:

@@ -59,7 +59,7 @@ def _delta(out: tuple[Aval, Aval], params: tuple, *inputs: Any) -> Any:
 
 
 @PULLBACK.of(DELTA)
-def _delta_back(g: Any, y: Any, params: tuple, wanted: Any, *inputs: Any) -> Any:
+def _delta_back(g: Any, y: Any, params: tuple, needs_grad: Any, *inputs: Any) -> Any:
     kind = y[1].dtype
     q, k, v, gamma, beta, keep = _steps(kind, params, *inputs)
     states = [_start(y[1].shape, kind, params, inputs[5:])]

@@ -83,18 +83,18 @@ def _weight_back(g: Any, normal: Any) -> Any:
 
 
 @PULLBACK.of(RMS_NORM)
-def _rms_norm_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any, eps: Any, *weight: Any) -> Any:
+def _rms_norm_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, eps: Any, *weight: Any) -> Any:
     x = widened(x)
     root = _inverse_root(x, eps)
     normal = x * root
     g = widened(g)
     scaled = g * widened(weight[0]) if weight else g
-    found = [None, _eps_back(scaled, normal, root) if wanted[1] else None]
+    cotangents = [None, _eps_back(scaled, normal, root) if needs_grad[1] else None]
     if weight:
-        found.append(_weight_back(g, normal) if wanted[2] else None)
-    if wanted[0]:
-        found[0] = _norm_back(scaled, normal, root, normal if scaled.dtype == normal.dtype else None)
-    return tuple(found)
+        cotangents.append(_weight_back(g, normal) if needs_grad[2] else None)
+    if needs_grad[0]:
+        cotangents[0] = _norm_back(scaled, normal, root, normal if scaled.dtype == normal.dtype else None)
+    return tuple(cotangents)
 
 
 def _eps_back(g: Any, normal: Any, root: Any) -> Any:
@@ -134,22 +134,22 @@ def _layer_norm(out: Aval, params: tuple, x: Any, eps: Any, *rest: Any) -> Any:
 
 
 @PULLBACK.of(LAYER_NORM)
-def _layer_norm_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any, eps: Any, *rest: Any) -> Any:
+def _layer_norm_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, eps: Any, *rest: Any) -> Any:
     weighted, biased = params
     away = _centred(x)
     root = _inverse_root(away, eps)
     normal = away * root
     g = widened(g)
     scaled = g * widened(rest[0]) if weighted else g
-    found = [None, _eps_back(scaled, normal, root) if wanted[1] else None]
+    cotangents = [None, _eps_back(scaled, normal, root) if needs_grad[1] else None]
     if weighted:
-        found.append(_weight_back(g, normal) if wanted[2] else None)
+        cotangents.append(_weight_back(g, normal) if needs_grad[2] else None)
     if biased:
-        found.append(g)
-    if wanted[0]:
-        found[0] = c = _norm_back(scaled, normal, root, normal if scaled.dtype == normal.dtype else None)
+        cotangents.append(g)
+    if needs_grad[0]:
+        cotangents[0] = c = _norm_back(scaled, normal, root, normal if scaled.dtype == normal.dtype else None)
         c -= _mean(c)
-    return tuple(found)
+    return tuple(cotangents)
 
 
 @PUSHFORWARD.of(LAYER_NORM)
@@ -214,7 +214,7 @@ def _cross_entropy_slopes(logits: Any, targets: Any) -> Any:
 
 
 @PULLBACK.of(CROSS_ENTROPY)
-def _cross_entropy_back(g: Any, y: Any, params: tuple, wanted: Any, logits: Any, targets: Any) -> Any:
+def _cross_entropy_back(g: Any, y: Any, params: tuple, needs_grad: Any, logits: Any, targets: Any) -> Any:
     if not logits.size:
         return np.zeros(logits.shape, np.float32), None
     slopes = _cross_entropy_slopes(logits, targets)
@@ -273,9 +273,9 @@ def _rope(out: Aval, params: tuple, x: Any, offset: Any, scale: Any, *freqs: Any
 
 
 @PULLBACK.of(ROPE)
-def _rope_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any, offset: Any, scale: Any, *freqs: Any) -> Any:
-    """Return the cotangent of the features. Usually no other cotangent is wanted."""
-    if any(wanted[1:]):
+def _rope_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, offset: Any, scale: Any, *freqs: Any) -> Any:
+    """Return the cotangent of the features. Usually no other cotangent is needs_grad."""
+    if any(needs_grad[1:]):
         return None
     cos, sin = _waves(x, params, offset, scale, freqs)
     return (_turned(g, cos, -sin, params, g.dtype), *[None] * (2 + len(freqs)))

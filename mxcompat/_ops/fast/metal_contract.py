@@ -162,16 +162,16 @@ def signature_of(
     """Return the signature for inputs and outputs of these avals. Raises ValueError for a dtype that Metal does not
     have."""
     source = definition.source
-    made = []
+    checked = []
     for name, given in zip(definition.input_names, inputs, strict=True):
         wants = [given.ndim > 0 and f"{name}_{what}" in source for what in ("shape", "strides", "ndim")]
-        made.append(Input(name, _type_of(name, given.dtype), given.shape, _row_contiguous(given.shape), *wants))
+        checked.append(Input(name, _type_of(name, given.dtype), given.shape, _row_contiguous(given.shape), *wants))
     results = [
         Output(name, _type_of(name, given.dtype), given.shape, definition.atomic_outputs)
         for name, given in zip(definition.output_names, outputs, strict=True)
     ]
     return Signature(
-        definition.name, tuple(made), tuple(results), template, attributes_in(source), definition.language,
+        definition.name, tuple(checked), tuple(results), template, attributes_in(source), definition.language,
         definition.shared_memory,
     )  # fmt: skip
 
@@ -234,10 +234,10 @@ def _items(value: Any, what: str) -> list[Any]:
 
 
 def _pair(item: Any) -> tuple[str, Any]:
-    found = _items(item, "each of template")
-    if len(found) != 2 or not isinstance(found[0], str):
+    pair = _items(item, "each of template")
+    if len(pair) != 2 or not isinstance(pair[0], str):
         raise expected(_CALL, "each of template to be a name and a value", item)
-    return found[0], found[1]
+    return pair[0], pair[1]
 
 
 def _ints(value: Any, what: str) -> tuple[int, ...]:
@@ -248,7 +248,7 @@ def _ints(value: Any, what: str) -> tuple[int, ...]:
 
 
 def _three(value: Any, what: str) -> tuple[int, int, int]:
-    found = _ints(value, what)
-    if len(found) != 3:
-        raise incompatible(_CALL, f"Expected {what} to be three ints, got {len(found)}.")
-    return found[0], found[1], found[2]
+    sizes = _ints(value, what)
+    if len(sizes) != 3:
+        raise incompatible(_CALL, f"Expected {what} to be three ints, got {len(sizes)}.")
+    return sizes[0], sizes[1], sizes[2]

@@ -57,7 +57,7 @@ _TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 @PULLBACK.of(FFT)
-def _pull_fft(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> Any:
+def _pull_fft(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> Any:
     kind, sizes, axes, norm = params
     last = axes[-1]
     if kind == "irfft":
@@ -94,7 +94,7 @@ def _host_shift(out: Any, params: tuple, x: Any) -> Any:
 
 
 @PULLBACK.of(SHIFT)
-def _pull_shift(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> Any:
+def _pull_shift(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> Any:
     shifts, axes = params
     return (_rolled(g, [-n for n in shifts], axes),)
 

@@ -97,24 +97,24 @@ def _permuted(x: Node, order: Sequence[int]) -> Node:
 @BATCH.of(GATHER)
 def _gather(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
     (plan,) = params
-    x, *given = inputs
+    x, *indices_before = inputs
     if plan[0] == "*":
         n = x.aval.size // size if batched[0] else x.aval.size
         x, plan = reshaped(x, size, n) if batched[0] else reshaped(x, n), plan[1:]
-    shapes = [_shape(i, on) for i, on in zip(given, batched[1:], strict=True)]
+    shapes = [_shape(i, on) for i, on in zip(indices_before, batched[1:], strict=True)]
     ndim = len(broadcast(*shapes))
     spot, together = _spot(plan, "i")
-    indices = _batched_indices(plan, given, batched[1:], size)
+    indices = _batched_indices(plan, indices_before, batched[1:], size)
     if indices is None:
         return None
     if not any(batched[1:]):
-        found = apply(op, (x, *indices), ((":", *plan),))
-        return found if together or not ndim else swapped_in(found, ndim)
+        gathered = apply(op, (x, *indices), ((":", *plan),))
+        return gathered if together or not ndim else swapped_in(gathered, ndim)
     if not batched[0]:
         return swapped_in(apply(op, (x, *indices), (plan,)), spot)
-    found = apply(op, (x, _numbered(size, ndim), *indices), (("a", *plan),))
-    axes = [*range(found.aval.ndim)]
-    return _permuted(found, [0, *axes[1 + ndim : 1 + ndim + spot], *axes[1 : 1 + ndim], *axes[1 + ndim + spot :]])
+    gathered = apply(op, (x, _numbered(size, ndim), *indices), (("a", *plan),))
+    axes = [*range(gathered.aval.ndim)]
+    return _permuted(gathered, [0, *axes[1 + ndim : 1 + ndim + spot], *axes[1 : 1 + ndim], *axes[1 + ndim + spot :]])
 
 
 @BATCH.of(GATHER_AXIS)

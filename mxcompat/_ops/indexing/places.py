@@ -85,25 +85,25 @@ class _Form(NamedTuple):
 def _form(shape: tuple[int, ...], plan: Plan, shapes: tuple[tuple[int, ...], ...], op: str) -> _Form:
     gathered = has_arrays(plan, [*shapes])
     basic: list[Any] = []
-    given: list[tuple[int, Any]] = []
+    parts: list[tuple[int, Any]] = []
     block: list[int] = []
     arrays = []
     for n, entry in zip(shape, source_axes(plan, len(shape)), strict=True):
         if entry == ":":
             basic.append(_ALL)
         elif gathered and (entry == "a" or (entry == "i" and op == "gather")):
-            arrays.append(shapes[len(given)])
-            given.append((-1, entry))
+            arrays.append(shapes[len(parts)])
+            parts.append((-1, entry))
             basic.append(_ALL)
         elif type(entry) is tuple and entry[2] is not None:
             basic.append(window(entry, iter(())))
         else:
-            given.append((len(basic), entry))
+            parts.append((len(basic), entry))
             basic.append(None)
         if not (gathered and entry == "i" and op == "scatter"):
             block.append(entry[0] if type(entry) is tuple else n)
     if not gathered:
-        return _Form(False, tuple(basic), tuple(given))
+        return _Form(False, tuple(basic), tuple(parts))
     items = plan if op == "gather" else tuple([e for e in plan if e != "i"])
     axes = layout(items, len(block))
     indexed = [k for k, e in enumerate([e for e in axes if e != "+"]) if e == "@"]
@@ -116,7 +116,7 @@ def _form(shape: tuple[int, ...], plan: Plan, shapes: tuple[tuple[int, ...], ...
     kept = [1 if e == "+" else next(rest) for e in axes if e != "@"]
     turn = (*range(spot, spot + len(picked)), *range(spot), *range(spot + len(picked), len(kept) + len(picked)))
     return _Form(
-        True, tuple(basic), tuple(given), axes, tuple([block[k] for k in indexed]), picked,
+        True, tuple(basic), tuple(parts), axes, tuple([block[k] for k in indexed]), picked,
         order if indexed != [*range(len(indexed))] else None, prod([block[k] for k in others]),
         (*kept[:spot], *picked, *kept[spot:]), turn if spot else None, spot,
     )  # fmt: skip
@@ -172,11 +172,11 @@ class Places:
             return block[subscript(form.layout, [raw(i) for i in self.indices])]
         except IndexError:
             places, inside = self._positions()
-            found = block[subscript(form.layout, places)]
+            values = block[subscript(form.layout, places)]
             if not clip:
-                inside = inside.reshape(*inside.shape, *[1] * (found.ndim - form.spot - inside.ndim))
-                found = np.where(inside, found, np.zeros((), found.dtype))
-            return found
+                inside = inside.reshape(*inside.shape, *[1] * (values.ndim - form.spot - inside.ndim))
+                values = np.where(inside, values, np.zeros((), values.dtype))
+            return values
 
     def update(self, mode: str, block: np.ndarray, value: Any, clip: bool = False) -> None:
         """Update the block in place by a value that broadcasts to the shape of a read at the same places.

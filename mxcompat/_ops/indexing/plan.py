@@ -290,8 +290,9 @@ def shape_of(
     try:
         picked = broadcast(*indexed)
     except ValueError:
-        found = _as_indices(shape, plan, indexed, together) if op == "gather" else _as_places(shape, plan, indexed)
-        broadcast(*found)  # raises an error with the shapes that MLX names
+        reads = op == "gather"
+        index_shapes = _as_indices(shape, plan, indexed, together) if reads else _as_places(shape, plan, indexed)
+        broadcast(*index_shapes)  # raises an error with the shapes that MLX names
         raise
     return (*out[:at], *picked, *out[at:])
 
@@ -310,14 +311,14 @@ def _as_indices(
     ones = (1,) * max(map(len, indexed))
     before, after, behind = ((), ones, ()) if together else (ones, (), (1,) * left)
     arrays = iter(indexed)
-    found = []
+    shapes = []
     for entry, size in zip(plan[: last + 1], shape, strict=False):
         if entry in ("a", "i"):
-            found.append((*next(arrays), *behind))
+            shapes.append((*next(arrays), *behind))
         else:
             left -= 1
-            found.append((*before, size if entry == ":" else entry[0], *(1,) * left, *after))
-    return found
+            shapes.append((*before, size if entry == ":" else entry[0], *(1,) * left, *after))
+    return shapes
 
 
 def _as_places(shape: tuple[int, ...], plan: Plan, indexed: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -332,7 +333,7 @@ def _as_places(shape: tuple[int, ...], plan: Plan, indexed: list[tuple[int, ...]
     together = not any(first < k < last for k in left)
     before = sum(k < first for k in left) if together else 0
     longest = max(map(len, indexed))
-    sizes, arrays, found = iter(shape), iter(indexed), []
+    sizes, arrays, shapes = iter(shape), iter(indexed), []
     for k, entry in enumerate(plan):
         size = 1 if entry == "+" else next(sizes)
         places, others = [1] * longest, [1] * len(left)
@@ -343,8 +344,8 @@ def _as_places(shape: tuple[int, ...], plan: Plan, indexed: list[tuple[int, ...]
             others[left.index(k)] = size if entry in (":", "+") else entry[0]
         else:
             continue
-        found.append((*others[:before], *places, *others[before:]))
-    return found
+        shapes.append((*others[:before], *places, *others[before:]))
+    return shapes
 
 
 def _is_whole(entry: Any) -> bool:

@@ -49,7 +49,7 @@ def _nothing(count: int) -> tuple[None, ...]:
 
 
 @PULLBACK.of(PREFIX)
-def _prefix(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple[Any]:
+def _prefix(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple[Any]:
     axis, size = params
     total = np.zeros(x.shape, g.dtype)
     total[(slice(None),) * axis + (slice(size),)] = g
@@ -57,7 +57,7 @@ def _prefix(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple[Any]:
 
 
 @PULLBACK.of(SLICE)
-def _slice(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> tuple:
+def _slice(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, *inputs: Any) -> tuple:
     (plan,) = params
     total = np.zeros(x.shape, g.dtype)
     if plan and plan[0] == "*":
@@ -68,7 +68,7 @@ def _slice(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -
 
 
 @PULLBACK.of(GATHER)
-def _gather(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> tuple:
+def _gather(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, *inputs: Any) -> tuple:
     (plan,) = params
     total = np.zeros(x.shape, g.dtype)
     if y.size:
@@ -85,7 +85,7 @@ def _gather(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) 
 
 
 @PULLBACK.of(GATHER_AXIS)
-def _gather_axis(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, indices: Any) -> tuple:
+def _gather_axis(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, indices: Any) -> tuple:
     shape = (x.size,) if params[0] is None else x.shape
     if not y.size:
         return np.zeros(x.shape, g.dtype), None
@@ -97,7 +97,7 @@ def _gather_axis(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, indices: 
 
 
 @PULLBACK.of(DYNAMIC_SLICE)
-def _dynamic_slice(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, starts: Any) -> tuple:
+def _dynamic_slice(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, starts: Any) -> tuple:
     axes, size = params
     if not x.ndim:
         return g, None
@@ -107,7 +107,7 @@ def _dynamic_slice(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, starts:
 
 
 @PULLBACK.of(FILL)
-def _fill(g: Any, y: Any, params: tuple, wanted: tuple, value: Any) -> tuple:
+def _fill(g: Any, y: Any, params: tuple, needs_grad: tuple, value: Any) -> tuple:
     ndim = min(value.ndim, g.ndim)
     return (unspread(g, value.shape[value.ndim - ndim :]).reshape(value.shape),)
 
@@ -120,7 +120,7 @@ def _cast(value: Any, like: Any) -> Any:
 
 
 @PULLBACK.of(SLICE_UPDATE)
-def _slice_update(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: Any, *inputs: Any) -> tuple:
+def _slice_update(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, value: Any, *inputs: Any) -> tuple:
     plan, mode = params
     index = write_index(plan, inputs, x.ndim)
     shape, _, _ = value_shapes(value.shape, x.shape, plan, ())
@@ -128,15 +128,17 @@ def _slice_update(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: A
     if mode == "set":
         gx = np.array(g)
         gx[index] = 0
-        gv = unspread(here, value_shapes(value.shape, x.shape, plan, ())[0]).reshape(value.shape) if wanted[1] else None
+        gv = None
+        if needs_grad[1]:
+            gv = unspread(here, value_shapes(value.shape, x.shape, plan, ())[0]).reshape(value.shape)
         return (gx, gv, *_nothing(len(inputs)))
     old, new = wide(x[index]), _cast(value, x).reshape(shape)
     dx, dv = _combined_back(mode, here, old, new, last=is_whole(x.shape, plan))
     gx = g
-    if wanted[0] and mode != "add":
+    if needs_grad[0] and mode != "add":
         gx = np.array(g)
         gx[index] = dx
-    return (gx, unspread(dv, shape).reshape(value.shape) if wanted[1] else None, *_nothing(len(inputs)))
+    return (gx, unspread(dv, shape).reshape(value.shape) if needs_grad[1] else None, *_nothing(len(inputs)))
 
 
 def _combined_back(mode: str, g: Any, old: Any, new: Any, last: bool) -> tuple[Any, Any]:
@@ -236,7 +238,7 @@ def _times(factor: Any, g: Any) -> Any:
 
 
 @PULLBACK.of(SCATTER)
-def _scatter(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: Any, *inputs: Any) -> tuple:
+def _scatter(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, value: Any, *inputs: Any) -> tuple:
     write = _Written(params, x, value, inputs)
     nothing = _nothing(len(inputs))
     if write.empty or not (write.places.gathered or write.places.inside):
@@ -283,12 +285,12 @@ def _scatter_forward(tangents: Any, y: Any, params: tuple, x: Any, value: Any, *
 
 
 @PULLBACK.of(MASKED_SCATTER)
-def _masked_scatter(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: Any, mask: Any) -> tuple:
+def _masked_scatter(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, value: Any, mask: Any) -> tuple:
     if not x.size or not value.size:
         return g, None, None
     gx = np.array(g)
     gx[mask] = 0
-    if not wanted[1]:
+    if not needs_grad[1]:
         return gx, None, None
     there = wide(g[mask])
     if value.ndim > x.ndim - mask.ndim:
@@ -304,7 +306,7 @@ def _masked_scatter(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value:
 
 
 @PULLBACK.of(SCATTER_AXIS)
-def _scatter_axis(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, values: Any, indices: Any) -> tuple:
+def _scatter_axis(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, values: Any, indices: Any) -> tuple:
     (axis,) = params
     shape = (x.size,) if axis is None else x.shape
     axis = 0 if axis is None else axis % len(shape)
@@ -326,7 +328,7 @@ def _scatter_axis(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, values: 
 
 
 @PULLBACK.of(DYNAMIC_UPDATE)
-def _dynamic_update(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, update: Any, starts: Any) -> tuple:
+def _dynamic_update(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, update: Any, starts: Any) -> tuple:
     if not x.ndim:
         return None, g, None
     (axes,) = params

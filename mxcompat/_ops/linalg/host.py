@@ -159,10 +159,10 @@ def _lapack(name: str, a: Any, signature: str) -> Any:
 @HOST.of(SVD)
 @or_xla
 def _host_svd(out: Any, params: tuple, a: Any) -> Any:
-    found = _lapack("svd_f", swapped(a), "x->xrx")
-    if found is None:
+    factors = _lapack("svd_f", swapped(a), "x->xrx")
+    if factors is None:
         return None
-    v, s, uh = found
+    v, s, uh = factors
     return swapped(uh), s, swapped(v)
 
 
@@ -175,10 +175,10 @@ def _host_singular_values(out: Any, params: tuple, a: Any) -> Any:
 @HOST.of(EIGH)
 @or_xla
 def _host_eigh(out: Any, params: tuple, a: Any) -> Any:
-    found = _lapack("eigh_up" if params[0] else "eigh_lo", swapped(a), "x->rx")
-    if found is None:
+    eigen = _lapack("eigh_up" if params[0] else "eigh_lo", swapped(a), "x->rx")
+    if eigen is None:
         return None
-    w, v = found
+    w, v = eigen
     return w, v.conj() if v.dtype.kind == "c" else v
 
 
@@ -191,8 +191,8 @@ def _host_eigvalsh(out: Any, params: tuple, a: Any) -> Any:
 @HOST.of(EIGVALS)
 @or_xla
 def _host_eigvals(out: Any, params: tuple, a: Any) -> Any:
-    found = _lapack("eigvals", swapped(a), "x->c")
-    return None if found is None else found.astype(np.complex64, copy=False)
+    eigenvalues = _lapack("eigvals", swapped(a), "x->c")
+    return None if eigenvalues is None else eigenvalues.astype(np.complex64, copy=False)
 
 
 def _wide(a: Any) -> Any:
@@ -264,8 +264,8 @@ def cross(a: Any, b: Any, axis: int, shape: tuple[int, ...]) -> Any:
     (a0, a1, a2), (b0, b1, b2) = rows(a), rows(b)
     minus = np.logical_xor if a.dtype == bool else np.subtract
     parts = [minus(a1 * b2, a2 * b1), minus(a2 * b0, a0 * b2), minus(a0 * b1, a1 * b0)]
-    found = np.stack(parts, axis)
-    return found if found.shape == shape else np.broadcast_to(found, shape)
+    product = np.stack(parts, axis)
+    return product if product.shape == shape else np.broadcast_to(product, shape)
 
 
 @HOST.of(CROSS)

@@ -26,7 +26,7 @@ _dot = np.matmul
 
 
 @PULLBACK.of(INV)
-def _pull_inv(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+def _pull_inv(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
     z = swapped(y)
     return (-_dot(z, _dot(g, z)),)
 
@@ -37,7 +37,7 @@ def _push_inv(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 
 
 @PULLBACK.of(TRI_INV)
-def _pull_tri_inv(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+def _pull_tri_inv(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
     z = swapped(y)
     return (-triangle(_dot(z, _dot(g, z)), *params),)
 
@@ -49,7 +49,7 @@ def _push_tri_inv(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 
 @PULLBACK.of(CHOLESKY_INV)
 @or_xla
-def _pull_cholesky_inv(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+def _pull_cholesky_inv(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
     (upper,) = params
     inverse = triangular_inverse(a, upper)
     both = g + swapped(g)
@@ -68,11 +68,11 @@ def _push_cholesky_inv(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
     return moved + swapped(moved)
 
 
-def _pull_system(g: Any, y: Any, wanted: tuple, a: Any, b: Any, cut: Any) -> Any:
+def _pull_system(g: Any, y: Any, needs_grad: tuple, a: Any, b: Any, cut: Any) -> Any:
     vector = b.ndim == 1
     g, y = (g[..., None], y[..., None]) if vector else (g, y)
     gb = np.linalg.solve(swapped(cut(a.astype(y.dtype, copy=False))), g)
-    ga = -cut(_dot(gb, swapped(y))) if wanted[0] else None
+    ga = -cut(_dot(gb, swapped(y))) if needs_grad[0] else None
     return ga, gb[..., 0] if vector else gb
 
 
@@ -89,8 +89,8 @@ def _push_system(tangents: Any, y: Any, a: Any, b: Any, cut: Any) -> Any:
 
 @PULLBACK.of(SOLVE)
 @or_xla
-def _pull_solve(g: Any, y: Any, params: tuple, wanted: tuple, a: Any, b: Any) -> Any:
-    return _pull_system(g, y, wanted, a, b, lambda x: x)
+def _pull_solve(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any, b: Any) -> Any:
+    return _pull_system(g, y, needs_grad, a, b, lambda x: x)
 
 
 @PUSHFORWARD.of(SOLVE)
@@ -101,8 +101,8 @@ def _push_solve(tangents: Any, y: Any, params: tuple, a: Any, b: Any) -> Any:
 
 @PULLBACK.of(SOLVE_TRIANGULAR)
 @or_xla
-def _pull_solve_triangular(g: Any, y: Any, params: tuple, wanted: tuple, a: Any, b: Any) -> Any:
-    return _pull_system(g, y, wanted, a, b, lambda x: triangle(x, *params))
+def _pull_solve_triangular(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any, b: Any) -> Any:
+    return _pull_system(g, y, needs_grad, a, b, lambda x: triangle(x, *params))
 
 
 @PUSHFORWARD.of(SOLVE_TRIANGULAR)
@@ -118,7 +118,7 @@ def _halved(x: Any) -> Any:
 
 @PULLBACK.of(CHOLESKY)
 @or_xla
-def _pull_cholesky(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+def _pull_cholesky(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
     lower, g = (swapped(y), swapped(g)) if params[0] else (y, g)
     inverse = np.linalg.inv(lower)
     ga = _dot(swapped(inverse), _dot(_halved(_dot(swapped(lower), g)), inverse))
@@ -143,7 +143,7 @@ def _inverse_gaps(values: Any) -> Any:
 
 @PULLBACK.of(EIGH)
 @or_xla
-def _pull_eigh(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+def _pull_eigh(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
     if a.dtype.kind == "c":
         return None
     (gw, gv), (w, v) = g, y
@@ -180,7 +180,7 @@ def _push_eigvalsh(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 
 @PULLBACK.of(EIGVALSH)
 @or_xla
-def _pull_eigvalsh(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+def _pull_eigvalsh(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
     v = np.linalg.eigh(a, "L" if params[0] else "U")[1]
     # Not conjugated: the change of each eigenvalue is linear in the matrix.
     return (_dot(v.conj() * g[..., None, :], swapped(v)),)
@@ -188,14 +188,14 @@ def _pull_eigvalsh(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
 
 @PULLBACK.of(DET)
 @or_xla
-def _pull_det(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+def _pull_det(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
     inverse = np.linalg.inv(widened(a, a.dtype))
     return ((g * y)[..., None, None] * swapped(inverse),)
 
 
 @PULLBACK.of(SLOGDET)
 @or_xla
-def _pull_slogdet(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+def _pull_slogdet(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
     if g[1] is None:
         return (None,)
     return (g[1][..., None, None] * swapped(np.linalg.inv(widened(a, a.dtype))),)
@@ -251,7 +251,7 @@ def _with_axes(y: Any, params: tuple) -> Any:
 
 
 @PULLBACK.of(NORM)
-def _pull_norm(g: Any, y: Any, params: tuple, wanted: tuple, a: Any) -> Any:
+def _pull_norm(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
     slopes = _norm_slopes(_with_axes(y, params), params, a, _shares)
     return None if slopes is None else (_with_axes(g, params) * slopes,)
 
@@ -280,13 +280,13 @@ def _components(g: Any, x: Any, axis: int) -> Any:
 
 
 @PULLBACK.of(CROSS)
-def _pull_cross(g: Any, y: Any, params: tuple, wanted: tuple, a: Any, b: Any) -> Any:
+def _pull_cross(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any, b: Any) -> Any:
     (axis,) = params
     if a.ndim != b.ndim and axis >= 0:
         return None
     g, left, right = widened(g, y.dtype), widened(a, y.dtype), widened(b, y.dtype)
-    ga = _components(cross(right, g, axis, y.shape), a, axis) if wanted[0] else None
-    gb = _components(cross(g, left, axis, y.shape), b, axis) if wanted[1] else None
+    ga = _components(cross(right, g, axis, y.shape), a, axis) if needs_grad[0] else None
+    gb = _components(cross(g, left, axis, y.shape), b, axis) if needs_grad[1] else None
     return ga, gb
 
 

@@ -15,7 +15,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.node import apply
-from mxcompat._graph.ir.traces import any_shape, innermost_trace
+from mxcompat._graph.ir.trace_stack import any_shape, innermost_trace
 from mxcompat._jax import jax, jnp
 
 from ..arguments import axis_of, integer, integers, is_sequence, plain, require_array, variadic

@@ -63,22 +63,22 @@ RESIDUALS[TABLE["roll"]] = Residuals(slice(1, None), False)
 
 
 @PULLBACK.of(*[TABLE[name] for name in ("reshape", "flatten", "unflatten", "squeeze", "expand_dims", "atleast")])
-def _reshape(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _reshape(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     return (g.reshape(x.shape),)
 
 
 @PULLBACK.of(TABLE["broadcast_to"])
-def _broadcast_to(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _broadcast_to(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     return (g if g.shape == x.shape else wide(g),)
 
 
 @PULLBACK.of(TABLE["broadcast_arrays"])
-def _broadcast_arrays(g: tuple, y: Any, params: tuple, wanted: tuple, *xs: Any) -> tuple:
+def _broadcast_arrays(g: tuple, y: Any, params: tuple, needs_grad: tuple, *xs: Any) -> tuple:
     return tuple([None if one is None else wide(one) for one in g])
 
 
 @PULLBACK.of(TABLE["transpose"])
-def _transpose(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _transpose(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     (axes,) = params
     if axes is None:
         return (g.transpose(),)
@@ -89,23 +89,23 @@ def _transpose(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
 
 
 @PULLBACK.of(TABLE["flip"])
-def _flip(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _flip(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     return (host.flip(None, params, g),)
 
 
 @PULLBACK.of(TABLE["roll"])
-def _roll(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *shifts: Any) -> tuple:
+def _roll(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, *shifts: Any) -> tuple:
     back = [-int(shift) for shift in shifts]
     return (host.roll(y, params, g, *back), *[None] * len(shifts))
 
 
 @PULLBACK.of(TABLE["as_strided"])
-def _as_strided(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _as_strided(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     return (accumulate(x.shape, host.as_strided(None, params, np.arange(x.size)), g),)
 
 
 @PULLBACK.of(TABLE["concatenate"])
-def _concatenate(g: Any, y: Any, params: tuple, wanted: tuple, *xs: Any) -> tuple:
+def _concatenate(g: Any, y: Any, params: tuple, needs_grad: tuple, *xs: Any) -> tuple:
     axis = params[0] % g.ndim
     before = (slice(None),) * axis
     found = []
@@ -117,13 +117,13 @@ def _concatenate(g: Any, y: Any, params: tuple, wanted: tuple, *xs: Any) -> tupl
 
 
 @PULLBACK.of(TABLE["stack"])
-def _stack(g: Any, y: Any, params: tuple, wanted: tuple, *xs: Any) -> tuple:
+def _stack(g: Any, y: Any, params: tuple, needs_grad: tuple, *xs: Any) -> tuple:
     before = (slice(None),) * (params[0] % g.ndim)
     return tuple([g[(*before, k, ...)] for k in range(len(xs))])
 
 
 @PULLBACK.of(TABLE["split"])
-def _split(g: tuple, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _split(g: tuple, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     sections, axis = params
     before = (slice(None),) * (axis % x.ndim)
     total = np.zeros(x.shape, x.dtype)
@@ -134,7 +134,7 @@ def _split(g: tuple, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
 
 
 @PULLBACK.of(TABLE["unstack"])
-def _unstack(g: tuple, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _unstack(g: tuple, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     before = (slice(None),) * (params[0] % x.ndim)
     total = np.zeros(x.shape, x.dtype)
     for k, one in enumerate(g):
@@ -144,7 +144,7 @@ def _unstack(g: tuple, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
 
 
 @PULLBACK.of(TABLE["repeat"])
-def _repeat(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _repeat(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     repeats, axis = params
     if axis is None:
         return (wide(g).reshape(x.size, repeats).sum(-1).reshape(x.shape),)
@@ -153,21 +153,21 @@ def _repeat(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
 
 
 @PULLBACK.of(TABLE["tile"])
-def _tile(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _tile(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     shape, counts = tiled_shapes(x.shape, *params)
     pairs = [p for n, r in zip(shape, counts, strict=True) for p in (r, n)]
     return (wide(g).reshape(pairs).sum(tuple(range(0, len(pairs), 2))).reshape(x.shape),)
 
 
 @PULLBACK.of(TABLE["pad"])
-def _pad(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, value: Any = None) -> tuple:
+def _pad(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, value: Any = None) -> tuple:
     if params[1] != "constant" and x.size:
         return (_folded(g, params, x.shape),)
     inside = host.margin_slices(params, x.shape)
     if value is None:
         return (g[inside],)
     filled = None
-    if wanted[1]:
+    if needs_grad[1]:
         margins = np.array(wide(g))
         margins[inside] = 0
         filled = np.zeros(value.size, margins.dtype)
@@ -200,20 +200,20 @@ def _on_diagonal(g: Any, shape: tuple[int, ...], params: tuple) -> np.ndarray:
 
 
 @PULLBACK.of(TABLE["diagonal"])
-def _diagonal(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _diagonal(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     return (_on_diagonal(g, x.shape, params),)
 
 
 @PULLBACK.of(TABLE["trace"])
-def _trace(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _trace(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     return (_on_diagonal(g[..., None], x.shape, params),)
 
 
 @PULLBACK.of(TABLE["diag"])
-def _diag(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _diag(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     return (g.diagonal(*params),)
 
 
 @PULLBACK.of(TABLE["triangle"])
-def _triangle(g: Any, y: Any, params: tuple, wanted: tuple, x: Any) -> tuple:
+def _triangle(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tuple:
     return (host.triangle(None, params, g),)

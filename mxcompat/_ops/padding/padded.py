@@ -2,8 +2,8 @@
 
 XLA's shapes are static, so a read such as `buffer[..., :n, :]` would be compiled again for every n. Instead, such a
 read gets a *padded node*: the whole buffer, whose first n entries are valid. The other entries may hold anything. A
-rule for each op (`rules`) derives its padded node from those of the inputs. At a *contraction*, where the axis is
-summed over, the invalid entries are replaced by a neutral value. The result is that of the exact read, and n is a
+rule for each op (`padded_rules`) derives its padded node from those of the inputs. At a *contraction*, where the axis
+is summed over, the invalid entries are replaced by a neutral value. The result is that of the exact read, and n is a
 runtime number that does not cause a compilation.
 
 Contractions are recorded when they are called (`pad_contraction`) and rewritten together before the next evaluation, so
@@ -183,7 +183,7 @@ def _rewrite() -> None:
         except Exact:
             continue
         assert again(node, inputs, params).aval is node.aval
-        node.become(node.op, params, inputs)  # type: ignore[arg-type]
+        node.rewrite(node.op, params, inputs)  # type: ignore[arg-type]
 
 
 def _any_traced(nodes: list[Node]) -> bool:

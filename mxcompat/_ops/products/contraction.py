@@ -109,7 +109,7 @@ def multiply(x: Any, y: Any) -> Any:
     return times(x, y)
 
 
-def pull_product(g: Any, x: Any, y: Any, wanted: Sequence[bool]) -> tuple[Any, Any]:
+def pull_product(g: Any, x: Any, y: Any, needs_grad: Sequence[bool]) -> tuple[Any, Any]:
     """Return the cotangents of the operands of `multiply`, from the cotangent of its result."""
     if x.ndim == 1 and y.ndim == 1:
         return g * y, g * x
@@ -120,10 +120,10 @@ def pull_product(g: Any, x: Any, y: Any, wanted: Sequence[bool]) -> tuple[Any, A
     rows = x[None] if x.ndim == 1 else x
     columns = y[:, None] if y.ndim == 1 else y
     gx = gy = None
-    if wanted[0]:
+    if needs_grad[0]:
         gx = multiply(g, swapped(columns))
         gx = gx[..., 0, :] if x.ndim == 1 else gx
-    if wanted[1]:
+    if needs_grad[1]:
         if columns.ndim == 2 and rows.ndim > 2 and g.size and rows.size:
             gy = rows.reshape(-1, rows.shape[-1]).T.dot(g.reshape(-1, g.shape[-1]))
         else:
@@ -155,18 +155,18 @@ def contract(x: Any, y: Any, numbers: Numbers) -> Any:
     return multiply(x.transpose(order_x).reshape(shape_x), y.transpose(order_y).reshape(shape_y)).reshape(out)
 
 
-def pull_contraction(g: Any, x: Any, y: Any, numbers: Numbers, wanted: Sequence[bool]) -> tuple[Any, Any]:
+def pull_contraction(g: Any, x: Any, y: Any, numbers: Numbers, needs_grad: Sequence[bool]) -> tuple[Any, Any]:
     """Return the cotangents of the operands of `contract`, from the cotangent of its result."""
     (sum_x, sum_y), (batch_x, batch_y) = numbers
     free_x, free_y = _rest(x.ndim, sum_x, batch_x), _rest(y.ndim, sum_y, batch_y)
     count, most = len(batch_x), len(batch_x) + len(free_x)
     lead = tuple(range(count))
     gx = gy = None
-    if wanted[0]:
+    if needs_grad[0]:
         out = contract(g, y, ((tuple(range(most, g.ndim)), free_y), (lead, batch_y)))
         order = sorted(range(len(sum_y)), key=sum_y.__getitem__)  # the summed axes appear in the order of y
         gx = out.transpose(np.argsort([*batch_x, *free_x, *[sum_x[k] for k in order]]))
-    if wanted[1]:
+    if needs_grad[1]:
         out = contract(g, x, ((tuple(range(count, most)), free_x), (lead, batch_x)))
         order = sorted(range(len(sum_x)), key=sum_x.__getitem__)
         gy = out.transpose(np.argsort([*batch_y, *free_y, *[sum_y[k] for k in order]]))

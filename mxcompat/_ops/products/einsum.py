@@ -1,7 +1,7 @@
 """Einstein summation: `einsum` contracts two operands at a time, each pair by one matrix product or one elementwise
 product.
 
-The dtypes follow from the steps: a sum widens small integers, and a matrix product needs floats.
+The dtypes follow from the contractions: a sum widens small integers, and a matrix product needs floats.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..arguments import require_text, variadic
 from ..define import op
 from ..movement.diagonals import sum_dtype
 from .einsum_notation import parse
-from .einsum_path import Step, contraction_order, describe
+from .einsum_path import Contraction, contraction_order, describe
 from .matmul import common, inexact, precision, wide
 
 __all__ = ["EINSUM", "at_once", "einsum", "einsum_path", "own_sums"]
@@ -30,29 +30,29 @@ __all__ = ["EINSUM", "at_once", "einsum", "einsum_path", "own_sums"]
 def _einsum_aval(*avals: Aval, subscripts: str) -> Aval:
     equation = parse(subscripts, [a.shape for a in avals], "einsum")
     at_hand = [(a.dtype, t) for a, t in zip(avals, equation.terms, strict=True)]
-    for step in contraction_order(equation):
-        taken = [at_hand[p] for p in step.places]
-        at_hand = [x for k, x in enumerate(at_hand) if k not in step.places]
-        at_hand.append((_step_dtype(taken, step), "".join(sorted(step.kept))))
+    for contraction in contraction_order(equation):
+        operands = [at_hand[p] for p in contraction.places]
+        at_hand = [x for k, x in enumerate(at_hand) if k not in contraction.places]
+        at_hand.append((_contraction_dtype(operands, contraction), "".join(sorted(contraction.kept))))
     dtype, labels = at_hand[0]
     if len(labels) < len(equation.output):
         raise ValueError(f"[transpose] Received {len(equation.output)} axes for array with {len(labels)} dimensions.")
     return aval(tuple([equation.sizes[c] for c in equation.output]), dtype)
 
 
-def _step_dtype(taken: Sequence[tuple[Dtype, str]], step: Step) -> Dtype:
-    """Return the dtype of a step's result. Raises MLX's error for a matrix product of integers."""
-    dtypes = [d for d, _ in taken]
+def _contraction_dtype(operands: Sequence[tuple[Dtype, str]], contraction: Contraction) -> Dtype:
+    """Return the dtype of a contraction's result. Raises MLX's error for a matrix product of integers."""
+    dtypes = [d for d, _ in operands]
     if at_once(dtypes):
         dtype = reduce(promote, dtypes)
-        return sum_dtype(dtype) if step.labels - step.kept else dtype
-    shared = [c for c in step.labels - step.kept if sum(c in labels for _, labels in taken) > 1]
-    summed = [sum_dtype(d) if own_sums(k, taken, step) else d for k, (d, _) in enumerate(taken)]
+        return sum_dtype(dtype) if contraction.labels - contraction.kept else dtype
+    shared = [c for c in contraction.labels - contraction.kept if sum(c in labels for _, labels in operands) > 1]
+    summed = [sum_dtype(d) if own_sums(k, operands, contraction) else d for k, (d, _) in enumerate(operands)]
     return inexact(*summed) if shared else reduce(promote, summed)
 
 
 def at_once(dtypes: Sequence[Dtype]) -> bool:
-    """Return whether a step is one product of all its operands, followed by a sum.
+    """Return whether a contraction is one product of all its operands, followed by a sum.
 
     MLX does this when its search for an order gives up. The difference is visible only for integers, which have no
     matrix product. Floats use shorter ways to the same result.
@@ -60,46 +60,46 @@ def at_once(dtypes: Sequence[Dtype]) -> bool:
     return len(dtypes) > 2 and all(d._kind in "biu" for d in dtypes)
 
 
-def own_sums(place: int, taken: Sequence[tuple[Any, str]], step: Step) -> list[str]:
-    """Return the labels that only this operand of a step has, and that the result of the step does not have."""
-    others = {c for k, (_, labels) in enumerate(taken) if k != place for c in labels}
-    return sorted(set(taken[place][1]) - step.kept - others)
+def own_sums(place: int, operands: Sequence[tuple[Any, str]], contraction: Contraction) -> list[str]:
+    """Return the labels that only this operand of a contraction has, and that its result does not have."""
+    others = {c for k, (_, labels) in enumerate(operands) if k != place for c in labels}
+    return sorted(set(operands[place][1]) - contraction.kept - others)
 
 
 def _einsum_impl(*xs: Any, subscripts: str) -> Any:
     equation = parse(subscripts, [jnp.shape(x) for x in xs], "einsum")
     at_hand = [(jnp.asarray(x), t) for x, t in zip(xs, equation.terms, strict=True)]
-    for step in contraction_order(equation):
-        taken = [at_hand[p] for p in step.places]
-        at_hand = [x for k, x in enumerate(at_hand) if k not in step.places]
-        at_hand.append(_contract(taken, step))
+    for contraction in contraction_order(equation):
+        operands = [at_hand[p] for p in contraction.places]
+        at_hand = [x for k, x in enumerate(at_hand) if k not in contraction.places]
+        at_hand.append(_contract(operands, contraction))
     x, labels = at_hand[0]
     x = jnp.transpose(x, [labels.index(c) for c in equation.output])
     return jnp.broadcast_to(x, [equation.sizes[c] for c in equation.output])
 
 
-def _contract(taken: Sequence[tuple[Any, str]], step: Step) -> tuple[Any, str]:
-    """Run one step: reduce each operand alone first, then multiply."""
+def _contract(operands: Sequence[tuple[Any, str]], contraction: Contraction) -> tuple[Any, str]:
+    """Run one contraction: reduce each operand alone first, then multiply."""
     ready = []
-    together = at_once([from_numpy(x.dtype) for x, _ in taken])  # type: ignore[arg-type]
-    for k, (x, labels) in enumerate(taken):
+    together = at_once([from_numpy(x.dtype) for x, _ in operands])  # type: ignore[arg-type]
+    for k, (x, labels) in enumerate(operands):
         x, labels = _take_diagonals(x, labels)
-        gone = [] if together else own_sums(k, taken, step)
-        ready.append(_total(x, labels, gone) if gone else (x, labels))
+        reduced = [] if together else own_sums(k, operands, contraction)
+        ready.append(_total(x, labels, reduced) if reduced else (x, labels))
     if len(ready) == 1:
         return ready[0]
     while len(ready) > 2:  # where the search gave up: products first, sums at the end
-        ready[:2] = [_pair(ready[0], ready[1], step.labels)]
-    x, labels = _pair(ready[0], ready[1], step.labels if together else step.kept)
-    gone = [c for c in labels if c not in step.kept]
-    return _total(x, labels, gone) if gone else (x, labels)
+        ready[:2] = [_pair(ready[0], ready[1], contraction.labels)]
+    x, labels = _pair(ready[0], ready[1], contraction.labels if together else contraction.kept)
+    reduced = [c for c in labels if c not in contraction.kept]
+    return _total(x, labels, reduced) if reduced else (x, labels)
 
 
-def _total(x: Any, labels: str, gone: Sequence[str]) -> tuple[Any, str]:
+def _total(x: Any, labels: str, reduced: Sequence[str]) -> tuple[Any, str]:
     """Return the sum over some labels."""
     dtype = sum_dtype(from_numpy(x.dtype))._numpy  # type: ignore[arg-type]
-    total = jnp.sum(x, axis=tuple([labels.index(c) for c in gone]), dtype=wide(dtype))
-    return total.astype(dtype), "".join([c for c in labels if c not in gone])
+    total = jnp.sum(x, axis=tuple([labels.index(c) for c in reduced]), dtype=wide(dtype))
+    return total.astype(dtype), "".join([c for c in labels if c not in reduced])
 
 
 def _take_diagonals(x: Any, labels: str) -> tuple[Any, str]:
@@ -183,8 +183,8 @@ def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]
         *operands: the arrays. Only their shapes matter.
 
     Returns:
-        A list of steps, and a text on the cost. Each step holds the places of the operands that it takes; its result
-        goes to the end of the list of operands.
+        A list of contractions, and a text on the cost. Each one holds the places of the operands that it takes; its
+        result goes to the end of the list of operands.
 
     Raises:
         ValueError: if the subscripts are malformed or do not fit the shapes.

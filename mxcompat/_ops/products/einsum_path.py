@@ -1,6 +1,6 @@
 """The order in which `einsum` contracts its operands: NumPy's greedy search, as MLX runs it.
 
-Each step takes the pair that frees the most memory (and then the cheapest) among the pairs that share a label. If there
+Each one takes the pair that frees the most memory (and then the cheapest) among the pairs that share a label. If there
 are none, it takes one of the pairs with the newest operand. The search stops when no pair stays within two limits: the
 cost of one contraction of everything, and the size of the largest operand. Then the remaining operands are contracted
 together.
@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from .einsum_notation import Equation, parse
 
-__all__ = ["Step", "contraction_order", "describe"]
+__all__ = ["Contraction", "contraction_order", "describe"]
 
 
-class Step(NamedTuple):
+class Contraction(NamedTuple):
     """One contraction.
 
     Args:
@@ -38,30 +38,30 @@ def _cost(labels: Collection[str], sums: bool, operands: int, sizes: dict[str, i
     return math.prod(sizes[c] for c in labels) * (max(1, operands - 1) + sums)
 
 
-def _step(places: tuple[int, ...], terms: Sequence[frozenset[str]], output: frozenset[str]) -> Step:
+def _contraction(places: tuple[int, ...], terms: Sequence[frozenset[str]], output: frozenset[str]) -> Contraction:
     labels = frozenset().union(*[terms[p] for p in places])
     needed = output.union(*[t for k, t in enumerate(terms) if k not in places])
-    return Step(places, labels, labels & needed)
+    return Contraction(places, labels, labels & needed)
 
 
-def contraction_order(equation: Equation) -> list[Step]:
+def contraction_order(equation: Equation) -> list[Contraction]:
     """Return the contractions, in order."""
     return _order(equation.terms, equation.output, tuple(equation.sizes.items()))
 
 
 @lru_cache(512)
-def _order(given: tuple[str, ...], result: str, pairs: tuple[tuple[str, int], ...]) -> list[Step]:
+def _order(given: tuple[str, ...], result: str, pairs: tuple[tuple[str, int], ...]) -> list[Contraction]:
     sizes = dict(pairs)
     terms = [frozenset(t) for t in given]
     output = frozenset(c for c in result if c in sizes)
     if len(terms) <= 2:
-        return [_step(tuple(range(len(terms))), terms, output)]
-    everything = _step(tuple(range(len(terms))), terms, output)
+        return [_contraction(tuple(range(len(terms))), terms, output)]
+    everything = _contraction(tuple(range(len(terms))), terms, output)
     naive = _cost(everything.labels, bool(everything.labels - everything.kept), len(terms), sizes)
     limit = max(math.prod(sizes[c] for c in t) for t in (*given, output))  # with all axes of a diagonal
-    steps: list[Step] = []
+    contractions: list[Contraction] = []
     spent = 0
-    known: list[tuple[tuple[int, int], Step]] = []
+    known: list[tuple[tuple[int, int], Contraction]] = []
     fresh = list(itertools.combinations(range(len(terms)), 2))
     while len(terms) > 1:
         touching = [p for p in fresh if terms[p[0]] & terms[p[1]]]
@@ -69,53 +69,54 @@ def _order(given: tuple[str, ...], result: str, pairs: tuple[tuple[str, int], ..
         if not known:
             known = _ranked(fresh, terms, output, sizes, limit, naive - spent)
         if not known:
-            steps.append(_step(tuple(range(len(terms))), terms, output))
+            contractions.append(_contraction(tuple(range(len(terms))), terms, output))
             break
         rank, best = min(known, key=lambda entry: entry[0])
-        steps.append(best)
+        contractions.append(best)
         spent += rank[1]
         terms = [t for k, t in enumerate(terms) if k not in best.places] + [best.kept]
-        known = [(r, _moved(s, best.places)) for r, s in known if not set(s.places) & set(best.places)]
+        known = [(r, _moved(c, best.places)) for r, c in known if not set(c.places) & set(best.places)]
         fresh = [(k, len(terms) - 1) for k in range(len(terms) - 1)]
-    return steps
+    return contractions
 
 
 def _ranked(
     pairs: Iterable[tuple[int, int]], terms: Sequence[frozenset[str]], output: frozenset[str], sizes: dict[str, int],
     limit: int, budget: int,
-) -> list[tuple[tuple[int, int], Step]]:  # fmt: skip
+) -> list[tuple[tuple[int, int], Contraction]]:  # fmt: skip
     """Return the pairs within the limits, each with its rank: minus the freed memory, and its cost."""
     found = []
     for places in pairs:
-        step = _step(places, terms, output)
-        size = math.prod(sizes[c] for c in step.kept)
-        cost = _cost(step.labels, bool(step.labels - step.kept), 2, sizes)
+        contraction = _contraction(places, terms, output)
+        size = math.prod(sizes[c] for c in contraction.kept)
+        cost = _cost(contraction.labels, bool(contraction.labels - contraction.kept), 2, sizes)
         if size <= limit and cost <= budget:
             freed = sum(math.prod(sizes[c] for c in terms[p]) for p in places) - size
-            found.append(((-freed, cost), step))
+            found.append(((-freed, cost), contraction))
     return found
 
 
-def _moved(step: Step, gone: tuple[int, ...]) -> Step:
-    """Return a step with its places adjusted to the removal of the operands at the places `gone`."""
-    return step._replace(places=tuple([p - sum(g < p for g in gone) for p in step.places]))
+def _moved(contraction: Contraction, removed: tuple[int, ...]) -> Contraction:
+    """Return a contraction with its places adjusted to the removal of the operands at the places `removed`."""
+    return contraction._replace(places=tuple([p - sum(g < p for g in removed) for p in contraction.places]))
 
 
 def describe(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], str]:
     """Return the order, and MLX's text about its savings."""
     equation = parse(subscripts, shapes, "einsum_path")
     sizes = equation.sizes
-    steps = contraction_order(equation)
+    contractions = contraction_order(equation)
     everything = frozenset().union(*map(frozenset, equation.terms))
     summed = bool(everything - frozenset(equation.output))
     costs = []
-    for step in steps:
-        costs.append(_cost(step.labels, bool(step.labels - step.kept), len(step.places), sizes))
+    for contraction in contractions:
+        dropped = contraction.labels - contraction.kept
+        costs.append(_cost(contraction.labels, bool(dropped), len(contraction.places), sizes))
     lines = (
         f"  Complete contraction:  {subscripts}",
         f"         Naive scaling:  {len(everything)}",
-        f"     Optimized scaling:  {max(len(s.labels) for s in steps)}",
+        f"     Optimized scaling:  {max(len(c.labels) for c in contractions)}",
         f"      Naive FLOP count:  {_cost(everything, summed, len(shapes), sizes)}",
         f"  Optimized FLOP count:  {sum(costs)}",
     )
-    return [s.places for s in steps], "\n".join(lines) + "\n"
+    return [c.places for c in contractions], "\n".join(lines) + "\n"

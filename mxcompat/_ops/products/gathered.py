@@ -54,7 +54,7 @@ def _gather_aval(a: Aval, b: Aval, *indices: Aval, left: bool, right: bool) -> A
     if any(i.dtype._kind not in "iu" for i in indices):
         raise ValueError("[gather_mm] Got indices with invalid dtype. Indices must be integral.")
     shapes = [i.shape for i in indices]
-    for matrices, shape in zip([m for m, given in ((x, left), (y, right)) if given], shapes, strict=True):
+    for matrices, shape in zip([m for m, on in ((x, left), (y, right)) if on], shapes, strict=True):
         if 0 in matrices[:-2] and 0 not in shape:
             raise ValueError(f"[gather_mm] Got indices into no matrices: their shape is {format_shape(matrices)}.")
     batch = broadcast(shapes.pop(0) if left else x[:-2], shapes.pop(0) if right else y[:-2])
@@ -63,15 +63,15 @@ def _gather_aval(a: Aval, b: Aval, *indices: Aval, left: bool, right: bool) -> A
 
 def _gather_impl(x: Any, y: Any, *indices: Any, left: bool, right: bool) -> Any:
     dtype = common(x, y)
-    (rows, columns), given = (jnp.ndim(x) > 1, jnp.ndim(y) > 1), list(indices)
+    (rows, columns), remaining = (jnp.ndim(x) > 1, jnp.ndim(y) > 1), list(indices)
     x = x if rows else x[None]
     y = y if columns else y[:, None]
-    x = _chosen(x, given.pop(0)) if left else x
-    products = math.prod(np.broadcast_shapes(x.shape[:-2], jnp.shape(given[0]))) if right else 0
+    x = _chosen(x, remaining.pop(0)) if left else x
+    products = math.prod(np.broadcast_shapes(x.shape[:-2], jnp.shape(remaining[0]))) if right else 0
     if x.size and y.size and products > 2 * math.prod(y.shape[:-2]):
-        out = grouped_product(x, y.reshape(-1, *y.shape[-2:]), given[0], dtype)
+        out = grouped_product(x, y.reshape(-1, *y.shape[-2:]), remaining[0], dtype)
     else:
-        out = product(x, _chosen(y, given.pop(0)) if right else y, dtype)
+        out = product(x, _chosen(y, remaining.pop(0)) if right else y, dtype)
     if not columns:
         out = out[..., 0]
     if not rows:
@@ -177,8 +177,8 @@ def mask_shape(batch: tuple[int, ...], rows: int, columns: int, size: int) -> tu
 def _masked_aval(a: Aval, b: Aval, *masks: Aval, size: int, given: tuple[str | None, ...]) -> Aval:
     shape = product_shape(a.shape, b.shape)
     dtype = _real_floats(a.dtype, b.dtype, "block_masked_mm") if masks else inexact(a.dtype, b.dtype)
-    for mask, wanted in zip(masks, _mask_shapes(a.shape, b.shape, size, given), strict=True):
-        broadcast_into(mask.shape, wanted)
+    for mask, target in zip(masks, _mask_shapes(a.shape, b.shape, size, given), strict=True):
+        broadcast_into(mask.shape, target)
     return aval(shape, dtype)
 
 
@@ -197,7 +197,7 @@ def _mask_shapes(
     x, y = _as_matrices(a, b)
     batch = broadcast(x[:-2], y[:-2])
     pairs = ((x[-2], y[-1]), (x[-2], x[-1]), (y[-2], y[-1]))
-    return [mask_shape(batch, *pair, size) for pair, wanted in zip(pairs, given, strict=True) if wanted]
+    return [mask_shape(batch, *pair, size) for pair, has_mask in zip(pairs, given, strict=True) if has_mask]
 
 
 def _masked_impl(x: Any, y: Any, *masks: Any, size: int, given: tuple[str | None, ...]) -> Any:
@@ -206,7 +206,7 @@ def _masked_impl(x: Any, y: Any, *masks: Any, size: int, given: tuple[str | None
     x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
     x, y = x if rows else x[None], y if columns else y[:, None]
     left = iter(masks)
-    out_mask, x_mask, y_mask = (next(left) if wanted else None for wanted in given)
+    out_mask, x_mask, y_mask = (next(left) if has_mask else None for has_mask in given)
     out = _masked(product(_masked(x, x_mask, size), _masked(y, y_mask, size), dtype), out_mask, size)
     out = out if columns else out[..., 0]
     return out if rows else jnp.squeeze(out, -2 if columns else -1)

@@ -17,7 +17,7 @@ from ..movement.diagonals import sum_dtype
 from .contraction import Numbers, contract, rounded, wide_dtype, widened
 from .einsum import EINSUM, at_once, own_sums
 from .einsum_notation import Equation, parse
-from .einsum_path import Step, contraction_order
+from .einsum_path import Contraction, contraction_order
 from .matmul import common
 
 __all__: list[str] = []
@@ -66,39 +66,39 @@ def _as_contraction(subscripts: str, x: tuple[int, ...], y: tuple[int, ...]) -> 
 
 def _evaluated(equation: Equation, xs: Sequence[Any]) -> Any:
     at_hand: list[Labelled] = list(zip(xs, equation.terms, strict=True))
-    for step in contraction_order(equation):
-        taken = [at_hand[p] for p in step.places]
-        at_hand = [x for k, x in enumerate(at_hand) if k not in step.places]
-        at_hand.append(_contracted(taken, step))
+    for contraction in contraction_order(equation):
+        operands = [at_hand[p] for p in contraction.places]
+        at_hand = [x for k, x in enumerate(at_hand) if k not in contraction.places]
+        at_hand.append(_contracted(operands, contraction))
     x, labels = at_hand[0]
     x = x.transpose([labels.index(c) for c in equation.output])
     shape = tuple([equation.sizes[c] for c in equation.output])
     return x if x.shape == shape else np.broadcast_to(x, shape)
 
 
-def _contracted(taken: Sequence[Labelled], step: Step) -> Labelled:
-    """Run one step: reduce each operand alone first, then multiply."""
+def _contracted(operands: Sequence[Labelled], contraction: Contraction) -> Labelled:
+    """Run one contraction: reduce each operand alone first, then multiply."""
     ready = []
-    together = at_once([from_numpy(x.dtype) for x, _ in taken])  # type: ignore[arg-type]
-    for k, (x, labels) in enumerate(taken):
+    together = at_once([from_numpy(x.dtype) for x, _ in operands])  # type: ignore[arg-type]
+    for k, (x, labels) in enumerate(operands):
         if len(set(labels)) < len(labels):
             x, labels = _diagonals(x, labels)
-        gone = [] if together else own_sums(k, taken, step)
-        ready.append(_total(x, labels, gone) if gone else (x, labels))
+        summed = [] if together else own_sums(k, operands, contraction)
+        ready.append(_total(x, labels, summed) if summed else (x, labels))
     if len(ready) == 1:
         return ready[0]
     while len(ready) > 2:
-        ready[:2] = [_pair(ready[0], ready[1], step.labels)]
-    x, labels = _pair(ready[0], ready[1], step.labels if together else step.kept)
-    gone = [c for c in labels if c not in step.kept]
-    return _total(x, labels, gone) if gone else (x, labels)
+        ready[:2] = [_pair(ready[0], ready[1], contraction.labels)]
+    x, labels = _pair(ready[0], ready[1], contraction.labels if together else contraction.kept)
+    summed = [c for c in labels if c not in contraction.kept]
+    return _total(x, labels, summed) if summed else (x, labels)
 
 
-def _total(x: Any, labels: str, gone: Sequence[str]) -> Labelled:
+def _total(x: Any, labels: str, summed: Sequence[str]) -> Labelled:
     """Return the sum over some labels."""
     dtype = sum_dtype(from_numpy(x.dtype))._numpy  # type: ignore[arg-type]
-    x = rounded(np.add.reduce(x, tuple([labels.index(c) for c in gone]), wide_dtype(dtype)), dtype)
-    return x, "".join([c for c in labels if c not in gone])
+    x = rounded(np.add.reduce(x, tuple([labels.index(c) for c in summed]), wide_dtype(dtype)), dtype)
+    return x, "".join([c for c in labels if c not in summed])
 
 
 def _diagonals(x: Any, labels: str) -> Labelled:
@@ -142,13 +142,13 @@ RESIDUALS[EINSUM] = READS_INPUTS
 
 
 @PULLBACK.of(EINSUM)
-def _pull_einsum(g: Any, y: Any, params: tuple, wanted: tuple, *xs: Any) -> Any:
+def _pull_einsum(g: Any, y: Any, params: tuple, needs_grad: tuple, *xs: Any) -> Any:
     terms, output, sizes = _parsed(params[0], tuple([x.shape for x in xs]))
     g, dtype = widened(g, y.dtype), y.dtype
     operands = [widened(x, dtype) for x in xs]
     found = []
     for k, term in enumerate(terms):
-        if not wanted[k]:
+        if not needs_grad[k]:
             found.append(None)
             continue
         rest = [(output, g), *[(t, o) for j, (t, o) in enumerate(zip(terms, operands, strict=True)) if j != k]]

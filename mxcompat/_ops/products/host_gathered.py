@@ -55,7 +55,7 @@ def _host_gather(out: Any, params: tuple, x: Any, y: Any, *indices: Any) -> Any:
 
 
 @PULLBACK.of(GATHER_MM)
-def _pull_gather(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any, *indices: Any) -> Any:
+def _pull_gather(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any, *indices: Any) -> Any:
     left, right = _matrices(widened(x, out.dtype), widened(y, out.dtype))
     numbers = _numbers(indices, params, left, right)
     if numbers is None or not x.size or not y.size:
@@ -65,11 +65,11 @@ def _pull_gather(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any,
     g = widened(g, out.dtype).reshape(len(rows), left.shape[-2], right.shape[-1])
     every, matrices = _flat(left), _flat(right)
     gx = gy = None
-    if wanted[0]:
+    if needs_grad[0]:
         gx = np.zeros(every.shape, every.dtype)
         np.add.at(gx, rows, chosen(g, which, lambda k: matrices[k].T, len(matrices), matrices.shape[:0:-1]))
         gx = gx.reshape(x.shape)
-    if wanted[1]:
+    if needs_grad[1]:
         gy = np.zeros(matrices.shape, matrices.dtype)
         for k in np.unique(which):
             places = np.flatnonzero(which == k)
@@ -103,7 +103,7 @@ def _masked(x: Any, mask: Any) -> Any:
 def _masks(masks: tuple, params: tuple, x: Any, y: Any, like: Any) -> list[Any]:
     size, given = params
     left = iter(masks)
-    return [_mask(next(left), size, a) if wanted else None for wanted, a in zip(given, (like, x, y), strict=True)]
+    return [_mask(next(left), size, a) if has_mask else None for has_mask, a in zip(given, (like, x, y), strict=True)]
 
 
 def _product_of_blocks(x: Any, y: Any, params: tuple, masks: tuple, shape: tuple[int, ...]) -> Any:
@@ -127,19 +127,19 @@ def _push_masked(tangents: Any, out: Any, params: tuple, x: Any, y: Any, *masks:
 
 
 @PULLBACK.of(BLOCK_MASKED_MM)
-def _pull_masked(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any, *masks: Any) -> Any:
-    if any(wanted[2:]):
+def _pull_masked(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any, *masks: Any) -> Any:
+    if any(needs_grad[2:]):
         return None
     left, right = _matrices(widened(x, out.dtype), widened(y, out.dtype))
     g = widened(g, out.dtype).reshape(*np.broadcast_shapes(left.shape[:-2], right.shape[:-2]), left.shape[-2], -1)
     out_mask, x_mask, y_mask = _masks(masks, params, left, right, g)
     gx: Any
     gy: Any
-    gx, gy = pull_product(_masked(g, out_mask), _masked(left, x_mask), _masked(right, y_mask), wanted)
-    gx = _masked(gx, x_mask) if wanted[0] else None
-    gy = _masked(gy, y_mask) if wanted[1] else None
-    gx = gx[..., 0, :] if wanted[0] and x.ndim == 1 else gx
-    gy = gy[..., 0] if wanted[1] and y.ndim == 1 else gy
+    gx, gy = pull_product(_masked(g, out_mask), _masked(left, x_mask), _masked(right, y_mask), needs_grad)
+    gx = _masked(gx, x_mask) if needs_grad[0] else None
+    gy = _masked(gy, y_mask) if needs_grad[1] else None
+    gx = gx[..., 0, :] if needs_grad[0] and x.ndim == 1 else gx
+    gy = gy[..., 0] if needs_grad[1] and y.ndim == 1 else gy
     return gx, gy, *[None] * len(masks)
 
 
@@ -160,11 +160,11 @@ def _host_segmented(out: Any, params: tuple, x: Any, y: Any, segments: Any) -> A
 
 
 @PULLBACK.of(SEGMENTED_MM)
-def _pull_segmented(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any, segments: Any) -> Any:
+def _pull_segmented(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any, segments: Any) -> Any:
     x, y = widened(x, out.dtype), widened(y, out.dtype)
     inside = _inside(x, segments)
-    gx, gy = pull_product(widened(g, out.dtype), np.where(inside, x, x.dtype.type(0)), y, wanted)
-    return np.where(inside, gx, gx.dtype.type(0)) if wanted[0] else None, gy, None
+    gx, gy = pull_product(widened(g, out.dtype), np.where(inside, x, x.dtype.type(0)), y, needs_grad)
+    return np.where(inside, gx, gx.dtype.type(0)) if needs_grad[0] else None, gy, None
 
 
 @PUSHFORWARD.of(SEGMENTED_MM)

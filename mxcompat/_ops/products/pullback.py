@@ -17,9 +17,9 @@ __all__ = ["bilinear"]
 
 
 @PULLBACK.of(MATMUL)
-def _pull_matmul(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any) -> Any:
+def _pull_matmul(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype
-    return pull_product(widened(g, dtype), widened(x, dtype), widened(y, dtype), wanted)
+    return pull_product(widened(g, dtype), widened(x, dtype), widened(y, dtype), needs_grad)
 
 
 @PUSHFORWARD.of(MATMUL)
@@ -38,15 +38,15 @@ def bilinear(product: Any, tangents: Any, dtype: Any, x: Any, y: Any) -> Any:
 
 @PULLBACK.of(ADDMM)
 def _pull_addmm(
-    g: Any, out: Any, params: tuple, wanted: tuple, c: Any, x: Any, y: Any, alpha: Any = None, beta: Any = None
+    g: Any, out: Any, params: tuple, needs_grad: tuple, c: Any, x: Any, y: Any, alpha: Any = None, beta: Any = None
 ) -> Any:
-    if any(wanted[3:]):
+    if any(needs_grad[3:]):
         return None
     dtype = out.dtype
     g = widened(g, dtype)
-    more = (None,) * (len(wanted) - 3)
+    more = (None,) * (len(needs_grad) - 3)
     gc, gp = (g, g) if alpha is None else (g * beta.astype(g.dtype), g * alpha.astype(g.dtype))
-    return gc, *pull_product(gp, widened(x, dtype), widened(y, dtype), wanted[1:]), *more
+    return gc, *pull_product(gp, widened(x, dtype), widened(y, dtype), needs_grad[1:]), *more
 
 
 @PUSHFORWARD.of(ADDMM)
@@ -68,10 +68,10 @@ def _push_addmm(
 
 
 @PULLBACK.of(TENSORDOT)
-def _pull_tensordot(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any) -> Any:
+def _pull_tensordot(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype
     numbers = tensordot_numbers(x.shape, y.shape, params[0])
-    return pull_contraction(widened(g, dtype), widened(x, dtype), widened(y, dtype), numbers, wanted)
+    return pull_contraction(widened(g, dtype), widened(x, dtype), widened(y, dtype), numbers, needs_grad)
 
 
 @PUSHFORWARD.of(TENSORDOT)
@@ -81,34 +81,34 @@ def _push_tensordot(tangents: Any, out: Any, params: tuple, x: Any, y: Any) -> A
 
 
 @PULLBACK.of(TABLE["inner"])
-def _pull_inner(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any) -> Any:
+def _pull_inner(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any) -> Any:
     if not x.ndim or not y.ndim:
         return g * y, g * x
     dtype = out.dtype
-    return pull_contraction(widened(g, dtype), widened(x, dtype), widened(y, dtype), inner_numbers(x, y), wanted)
+    return pull_contraction(widened(g, dtype), widened(x, dtype), widened(y, dtype), inner_numbers(x, y), needs_grad)
 
 
 @PULLBACK.of(TABLE["outer"])
-def _pull_outer(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any) -> Any:
+def _pull_outer(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype
     g = widened(g, dtype)
-    gx = g.dot(widened(y, dtype).ravel()).reshape(x.shape) if wanted[0] else None
-    gy = g.T.dot(widened(x, dtype).ravel()).reshape(y.shape) if wanted[1] else None
+    gx = g.dot(widened(y, dtype).ravel()).reshape(x.shape) if needs_grad[0] else None
+    gy = g.T.dot(widened(x, dtype).ravel()).reshape(y.shape) if needs_grad[1] else None
     return gx, gy
 
 
 @PULLBACK.of(TABLE["kron"])
-def _pull_kron(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any) -> Any:
+def _pull_kron(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype
     left, right = interleaved(widened(x, dtype), widened(y, dtype))
     g = widened(g, dtype).reshape(np.broadcast_shapes(left.shape, right.shape))
-    gx = (g * right).sum(tuple(range(1, g.ndim, 2))).reshape(x.shape) if wanted[0] else None
-    gy = (g * left).sum(tuple(range(0, g.ndim, 2))).reshape(y.shape) if wanted[1] else None
+    gx = (g * right).sum(tuple(range(1, g.ndim, 2))).reshape(x.shape) if needs_grad[0] else None
+    gy = (g * left).sum(tuple(range(0, g.ndim, 2))).reshape(y.shape) if needs_grad[1] else None
     return gx, gy
 
 
 @PULLBACK.of(TABLE["vecdot"])
-def _pull_vecdot(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any) -> Any:
+def _pull_vecdot(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype
     g = np.expand_dims(widened(g, dtype), params[0] % x.ndim)
     x, y = widened(x, dtype), widened(y, dtype)

@@ -19,8 +19,8 @@ from ..products.contraction import chosen, clipped, multiply, pull_product, roun
 from ..products.stored import KINDS, Stored, gathered, multiplied
 from .codes import decode, encode, floats, from_e4m3, grouped, pack, rounded_through, to_e4m3, unpack
 from .fp8 import FROM_FP8, TO_FP8
-from .lowering import matrix_inputs
 from .matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP
+from .primitive import matrix_inputs
 from .qqmm import GATHER_QQMM, QQMM, scaling_inputs
 from .quantize import DEQUANTIZE, LARGEST, QUANTIZE, Scheme
 from .stored import elements, stored
@@ -54,8 +54,8 @@ def _host_quantize(out: Any, params: tuple, w: Any, *global_scale: Any) -> Any:
     of_groups = [part.reshape(len(groups), -1) for part in parts]
     for some in _blocks(len(groups), how):
         codes, *scales = encode(groups[some], how, *global_scale)
-        for part, made in zip(of_groups, (pack(codes, how.bits), *scales), strict=True):
-            part[some] = made
+        for part, result in zip(of_groups, (pack(codes, how.bits), *scales), strict=True):
+            part[some] = result
     return tuple(parts)
 
 
@@ -76,27 +76,27 @@ def _host_dequantize(out: Any, params: tuple, scales: Any, w: Any, *more: Any) -
     dtype = out.dtype._numpy
     if how.mode != "affine":
         unit = more[0].reshape(()) / LARGEST if more else _f32(1)
-        found = elements(how, scales, None, w, _f32, dtype, float(unit))
-        if found is not None:
-            return found
+        values = elements(how, scales, None, w, _f32, dtype, float(unit))
+        if values is not None:
+            return values
         if not more:
             return rounded(decode(w, scales, None, how, _wide(dtype)), dtype)
         return rounded(floats(w, how) * (from_e4m3(scales) * unit).repeat(how.group_size, -1), dtype)
     (biases,) = more
     step = promote(from_numpy(scales.dtype), from_numpy(biases.dtype))._numpy  # type: ignore[arg-type]
-    found = elements(how, scales, biases, w, step, dtype) if biases.shape == scales.shape else None
-    if found is not None:
-        return found
+    values = elements(how, scales, biases, w, step, dtype) if biases.shape == scales.shape else None
+    if values is not None:
+        return values
     groups = (*out.shape[:-1], out.shape[-1] // how.group_size)
     scales, biases = (np.broadcast_to(rounded(x, step), groups).reshape(-1, 1) for x in (scales, biases))
     words = w.reshape(len(scales), how.group_size * how.bits // 32)
-    found = np.empty(out.shape, dtype)
-    of_groups = found.reshape(len(scales), how.group_size)
+    values = np.empty(out.shape, dtype)
+    of_groups = values.reshape(len(scales), how.group_size)
     for some in _blocks(len(scales), how):
         x = unpack(words[some], how.bits).astype(step)
         np.multiply(x, scales[some], x)
         of_groups[some] = rounded(np.add(x, biases[some], x), dtype)  # rounded twice, as MLX does
-    return found
+    return values
 
 
 def _wide(dtype: Any) -> Any:
@@ -104,7 +104,7 @@ def _wide(dtype: Any) -> Any:
 
 
 @PULLBACK.of(DEQUANTIZE)
-def _pull_dequantize(g: Any, y: Any, params: tuple, wanted: tuple, scales: Any, w: Any, *more: Any) -> Any:
+def _pull_dequantize(g: Any, y: Any, params: tuple, needs_grad: tuple, scales: Any, w: Any, *more: Any) -> Any:
     how, _ = params
     if how.mode != "affine":
         return None
@@ -156,17 +156,17 @@ def _product(x: Any, parts: tuple[Any, ...], how: Scheme, transpose: bool, dtype
 
 
 @PULLBACK.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
-def _pull_product(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> Any:
+def _pull_product(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, *inputs: Any) -> Any:
     how, transpose = params
-    given = matrix_inputs(how, inputs)[:3]
-    parts = _first(x, *given)
-    if not any(wanted[1:]) and (x.ndim <= 2 or parts[2].ndim == 2):
+    stored = matrix_inputs(how, inputs)[:3]
+    parts = _first(x, *stored)
+    if not any(needs_grad[1:]) and (x.ndim <= 2 or parts[2].ndim == 2):
         work = wide_dtype(out.dtype)
         return _product(g, parts, how, not transpose, out.dtype, work), *[None] * len(inputs)
-    if any(wanted[1:]) and parts[2] is not given[2]:
+    if any(needs_grad[1:]) and parts[2] is not stored[2]:
         return None
     y = _matrix(parts, how, transpose)
-    gx, gy = pull_product(widened(g, out.dtype), widened(x, out.dtype), y, (wanted[0], any(wanted[1:])))
+    gx, gy = pull_product(widened(g, out.dtype), widened(x, out.dtype), y, (needs_grad[0], any(needs_grad[1:])))
     rest: list[Any] = [None] * len(inputs)
     if gy is not None:
         gy = grouped(swapped(gy) if transpose else gy, how)
@@ -183,10 +183,10 @@ def _push_product(tangents: Any, out: Any, params: tuple, x: Any, *inputs: Any) 
     x = widened(x, out.dtype)
     total = np.zeros((), x.dtype) if t is None else _product(t, parts, how, transpose, out.dtype, x.dtype)
     if any(m is not None for m in moved):  # tangents of scales and biases, in which the matrix is linear
-        given = [np.zeros(p.shape, p.dtype) if m is None else m for m, p in zip(moved, parts[:2], strict=False)]
+        filled = [np.zeros(p.shape, p.dtype) if m is None else m for m, p in zip(moved, parts[:2], strict=False)]
         if parts[2] is not inputs[2]:
             return None
-        total = total + _product(x, (*given, parts[2]), how, transpose, x.dtype, x.dtype)
+        total = total + _product(x, (*filled, parts[2]), how, transpose, x.dtype, x.dtype)
     return total
 
 
@@ -248,11 +248,11 @@ def _gathered(params: tuple, x: Any, inputs: tuple) -> _Chosen | None:
     scales, biases, w, rest = matrix_inputs(how, inputs)
     if not (w.size and x.size):
         return None
-    given = list(rest)
-    lhs = given.pop(0) if left else None
-    rhs = given.pop(0) if right else None
+    remaining = list(rest)
+    lhs = remaining.pop(0) if left else None
+    rhs = remaining.pop(0) if right else None
     flat = [_flat(a) for a in (scales, biases, w)]
-    units = given[0].reshape(-1) / LARGEST if scaled else None
+    units = remaining[0].reshape(-1) / LARGEST if scaled else None
 
     def build(k: int) -> Any:
         y = _matrix(tuple([a if a is None else a[k] for a in flat]), how, transpose)
@@ -265,24 +265,24 @@ def _gathered(params: tuple, x: Any, inputs: tuple) -> _Chosen | None:
 
 @HOST.of(GATHER_QMM, GATHER_QMM_FP)
 def _host_gather(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
-    found = _gathered(params, x, inputs)
-    return None if found is None else found.product(x, out.dtype._numpy)
+    chosen = _gathered(params, x, inputs)
+    return None if chosen is None else chosen.product(x, out.dtype._numpy)
 
 
 @PULLBACK.of(GATHER_QMM, GATHER_QMM_FP)
-def _pull_gather(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, *inputs: Any) -> Any:
-    found = _gathered(params, x, inputs)
-    if found is None or any(wanted[1:]):
+def _pull_gather(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, *inputs: Any) -> Any:
+    chosen = _gathered(params, x, inputs)
+    if chosen is None or any(needs_grad[1:]):
         return None
-    return found.pull(widened(g, y.dtype), widened(x, y.dtype)), *[None] * len(inputs)
+    return chosen.pull(widened(g, y.dtype), widened(x, y.dtype)), *[None] * len(inputs)
 
 
 @PUSHFORWARD.of(GATHER_QMM, GATHER_QMM_FP)
 def _push_gather(tangents: Any, y: Any, params: tuple, x: Any, *inputs: Any) -> Any:
-    found = _gathered(params, x, inputs)
-    if found is None or any(t is not None for t in tangents[1:]):
+    chosen = _gathered(params, x, inputs)
+    if chosen is None or any(t is not None for t in tangents[1:]):
         return None
-    return found.product(widened(tangents[0], y.dtype), wide_dtype(y.dtype))
+    return chosen.product(widened(tangents[0], y.dtype), wide_dtype(y.dtype))
 
 
 def _weights(w: Any, scales: Any, global_scale: Any, how: Scheme) -> Any:
@@ -308,13 +308,13 @@ def _host_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> Any:
 
 
 @PULLBACK.of(QQMM)
-def _pull_qqmm(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, w: Any, *inputs: Any) -> Any:
+def _pull_qqmm(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, w: Any, *inputs: Any) -> Any:
     how, quantized = params
-    if any(wanted[2:]) or not (x.size and w.size):
+    if any(needs_grad[2:]) or not (x.size and w.size):
         return None
     scales, _, _, (scale_x, scale_w) = scaling_inputs(inputs, quantized, False, False)
-    left = rounded_through(x, how, scale_x) if wanted[1] else x.astype(_f32, copy=False)
-    gx, gy = pull_product(g.astype(_f32, copy=False), left, _weights(w, scales, scale_w, how).T, wanted)
+    left = rounded_through(x, how, scale_x) if needs_grad[1] else x.astype(_f32, copy=False)
+    gx, gy = pull_product(g.astype(_f32, copy=False), left, _weights(w, scales, scale_w, how).T, needs_grad)
     return gx, gy if gy is None else gy.T, *[None] * len(inputs)
 
 

@@ -1,6 +1,6 @@
 """Products with quantized matrices: `quantized_matmul` and `gather_qmm`.
 
-The lowering for XLA is in `lowering`. There are derivatives with respect to all inputs except the packed words and the
+The lowering for XLA is in `primitive`. There are derivatives with respect to all inputs except the packed words and the
 indices, so these are the last inputs of each op.
 """
 
@@ -21,7 +21,7 @@ from mxcompat._graph.ir.rules import INDEX_ERROR
 from ..arguments import flag, require_array
 from ..define import broadcast, op
 from ..padding.padded import pad_contraction
-from .lowering import matrix_inputs, multiply
+from .primitive import matrix_inputs, multiply
 from .quantize import Scheme, check_quantized, scheme
 
 __all__ = [

@@ -21,8 +21,8 @@ from ..arguments import flag, require_array
 from ..define import op
 from ..products.matmul import product
 from .fp8 import E4M3_MAX
-from .lowering import multiply, multiply_chosen
 from .matmul import check_fit, gathered_shape, integral
+from .primitive import multiply, multiply_chosen
 from .quantize import Scheme, check_global_scale, decode, encode, scheme
 
 __all__ = ["GATHER_QQMM", "QQMM", "gather_qqmm", "qqmm", "scaling_inputs"]

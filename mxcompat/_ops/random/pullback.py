@@ -24,8 +24,8 @@ _ROOT = np.float32(SQRT2)
 
 def _total(*terms: Any) -> Any:
     """Return the sum of the terms that are not None."""
-    found = [t for t in terms if t is not None]
-    return sum(found[1:], found[0])
+    present = [t for t in terms if t is not None]
+    return sum(present[1:], present[0])
 
 
 def _stretch(tangent: Any, noise: Any) -> Any:
@@ -38,7 +38,7 @@ def _uniform_noise(params: tuple, key: Any) -> Any:
 
 
 @PULLBACK.of(TABLE["random_uniform"])
-def _uniform_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, low: Any, high: Any) -> tuple:
+def _uniform_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, low: Any, high: Any) -> tuple:
     rising = g * _uniform_noise(params, key)
     return None, g - rising, rising
 
@@ -61,12 +61,12 @@ def _normal_noise(params: tuple, key: Any) -> Any:
 
 
 @PULLBACK.of(TABLE["random_normal"])
-def _normal_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, *rest: Any) -> tuple:
+def _normal_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, *rest: Any) -> tuple:
     shifted, stretched = params[2]
     loc = (g,) if shifted else ()
     if not stretched:
         return (None, *loc)
-    return (None, *loc, g * _normal_noise(params, key) if wanted[-1] else None)
+    return (None, *loc, g * _normal_noise(params, key) if needs_grad[-1] else None)
 
 
 @PUSHFORWARD.of(TABLE["random_normal"])
@@ -83,7 +83,7 @@ def _laplace_noise(params: tuple, key: Any) -> Any:
 
 
 @PULLBACK.of(TABLE["random_laplace"])
-def _laplace_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, loc: Any, scale: Any) -> tuple:
+def _laplace_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, loc: Any, scale: Any) -> tuple:
     return None, g, g * _laplace_noise(params, key)
 
 
@@ -115,7 +115,7 @@ def _truncated_slopes(params: tuple, key: Any, lower: Any, upper: Any) -> tuple[
 
 
 @PULLBACK.of(TABLE["random_truncated_normal"])
-def _truncated_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, lower: Any, upper: Any) -> tuple:
+def _truncated_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, lower: Any, upper: Any) -> tuple:
     at_lower, at_upper = _truncated_slopes(params, key, lower, upper)
     return None, g * at_lower, g * at_upper
 
@@ -126,9 +126,9 @@ def _truncated_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any, lo
     return _total(_stretch(tangents[1], at_lower), _stretch(tangents[2], at_upper))
 
 
-def _through_root(found: tuple[Any, Any, Any], moved: Any) -> Any:
+def _through_root(parts: tuple[Any, Any, Any], moved: Any) -> Any:
     """Return the derivative of the square root R, which is its own transpose: the X with R X + X R = `moved`."""
-    left, values, _ = found
+    left, values, _ = parts
     sums = values[..., :, None] + values[..., None, :]
     turned = np.swapaxes(left, -1, -2) @ moved @ left
     inner = np.where(sums > 0, turned / np.where(sums > 0, sums, 1), 0).astype(np.float32)
@@ -136,18 +136,18 @@ def _through_root(found: tuple[Any, Any, Any], moved: Any) -> Any:
 
 
 @PULLBACK.of(TABLE["random_multivariate_normal"])
-def _multivariate_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, mean: Any, cov: Any) -> tuple | None:
-    if not wanted[2]:
+def _multivariate_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, mean: Any, cov: Any) -> tuple | None:
+    if not needs_grad[2]:
         return None, g, None
-    found = roots(cov)
-    if found is None:
+    parts = roots(cov)
+    if parts is None:
         return None
     outer = (normals(key, g.shape) * _ROOT)[..., :, None] * g.real[..., None, :]
     extra = outer.ndim - cov.ndim
     if extra:
         outer = outer.sum(axis=tuple(range(extra)))
     repeated = tuple([k for k, n in enumerate(cov.shape[:-2]) if n == 1 != outer.shape[k]])
-    return None, g, _through_root(found, outer.sum(axis=repeated, keepdims=True) if repeated else outer)
+    return None, g, _through_root(parts, outer.sum(axis=repeated, keepdims=True) if repeated else outer)
 
 
 @PUSHFORWARD.of(TABLE["random_multivariate_normal"])
@@ -155,16 +155,16 @@ def _multivariate_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any,
     _, shift, moved = tangents
     if moved is None:
         return shift
-    found = roots(cov)
-    if found is None:
+    parts = roots(cov)
+    if parts is None:
         return None
     x = normals(key, y.shape) * _ROOT
-    turned = np.matmul(x[..., None, :], _through_root(found, cast(moved, _FLOAT32)))[..., 0, :]
+    turned = np.matmul(x[..., None, :], _through_root(parts, cast(moved, _FLOAT32)))[..., 0, :]
     return _total(turned, shift)
 
 
 @PULLBACK.of(TABLE["random_permute"])
-def _permute_pull(g: Any, y: Any, params: tuple, wanted: tuple, key: Any, x: Any) -> tuple:
+def _permute_pull(g: Any, y: Any, params: tuple, needs_grad: tuple, key: Any, x: Any) -> tuple:
     (axis,) = params
     return None, np.take(g, np.argsort(argsorted(key, (x.shape[axis],))), axis=axis)
 

@@ -23,7 +23,7 @@ from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.aval import int32 as _int32
 from mxcompat._graph.ir.aval import uint32 as _uint32
 from mxcompat._graph.ir.node import ITEM, Node, apply, scalar
-from mxcompat._graph.ir.outputs import hands_out
+from mxcompat._graph.ir.outputs import register_outputs
 from mxcompat._graph.run.evaluate import lock
 from mxcompat._jax import lax
 
@@ -155,7 +155,7 @@ def key_node(key: Any, caller: str, *others: Any) -> Node:
         cell = _local.cell or _cell()
         chain, links, row = _extended(cell[0]._node)
         tip = Node(ITEM, (0,), (chain,), _KEY, chain.trace)
-        hands_out(chain, [tip])
+        register_outputs(chain, [tip])
         cell[0] = wrap(tip)
         return Node(_LINK, (1,), (links, scalar(row, _ROW)), _KEY, chain.trace)
     return require_array(key, caller, "an array or None as key")
@@ -176,7 +176,7 @@ def _extended(tip: Node) -> tuple[Node, Node, int]:
                 chain.params, chain.aval = (row + 1,), _chain_avals(row + 1)
                 links = _local.links() or _links_of(chain)
                 links.aval = chain.aval[1]
-                tip.become(_LINK, (0,), (links, scalar(row - 1, _ROW)))
+                tip.rewrite(_LINK, (0,), (links, scalar(row - 1, _ROW)))
                 return chain, links, row
         finally:
             lock.release()

@@ -74,10 +74,10 @@ def folded(ufunc: Any, term: Callable[..., Any], x: Any, kept: Sequence[Any], ax
     if along in axes:
         total, _ = lax.scan(lambda total, start: (ufunc(total, part(start)), None), part(0), starts[1:])
         return ufunc(total, rest[0]) if rest else total
-    found = jnp.moveaxis(lax.map(part, starts), 0, along)
-    shape = list(found.shape)
+    blocks = jnp.moveaxis(lax.map(part, starts), 0, along)
+    shape = list(blocks.shape)
     shape[along : along + 2] = [count * rows]
-    return jnp.concatenate([found.reshape(shape), *rest], along)
+    return jnp.concatenate([blocks.reshape(shape), *rest], along)
 
 
 @partial(lazy.custom_jvp, nondiff_argnums=(0, 2, 3, 4))
@@ -87,8 +87,8 @@ def reduced_wide(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtyp
         return _plain(ufunc, x, axes, keepdims, dtype)
     of_bytes = ufunc is jnp.add and axes and x.dtype.itemsize == 1
     term = partial(_summed_in_16_bits, axes[0], dtype) if of_bytes else lambda block: block.astype(dtype)
-    found = folded(ufunc, term, x, (), axes)
-    return found if keepdims else lax.squeeze(found, axes)
+    kept_dims = folded(ufunc, term, x, (), axes)
+    return kept_dims if keepdims else lax.squeeze(kept_dims, axes)
 
 
 def _summed_in_16_bits(axis: int, dtype: Any, block: Any) -> Any:
@@ -114,8 +114,8 @@ def _reduced_wide_jvp(ufunc: Any, axes: Any, keepdims: bool, dtype: Any, primals
 
 
 def _plain(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> Any:
-    found = _reductions()[ufunc](x.astype(dtype), axes)
-    return lax.expand_dims(found, axes) if keepdims else found
+    reduction = _reductions()[ufunc](x.astype(dtype), axes)
+    return lax.expand_dims(reduction, axes) if keepdims else reduction
 
 
 def folded_on_host(
@@ -162,9 +162,9 @@ def found_in_blocks(
 
     if axis:
         within = search if rows > 1 else partial(found_in_blocks, search, better)
-        found = lax.map(lambda start: _by_row(within, block(start), axis), starts)
-        found = found.reshape(len(starts) * rows, *found.shape[2:])
-        return jnp.concatenate([found, search(rest, axis)]) if len(rest) else found
+        places = lax.map(lambda start: _by_row(within, block(start), axis), starts)
+        places = places.reshape(len(starts) * rows, *places.shape[2:])
+        return jnp.concatenate([places, search(rest, axis)]) if len(rest) else places
 
     def step(best: tuple[Any, Any], part: Any, start: Any) -> tuple[Any, Any]:
         place = search(part, 0)
@@ -189,9 +189,9 @@ def places_in_blocks(name: str, x: Any, axis: int) -> Any:
     blocks = [x[k : k + rows] for k in range(0, n, rows)]
     if axis and rows == 1:
         return np.stack([places_in_blocks(name, b[0], axis - 1) for b in blocks])
-    found = [np.asarray(getattr(widened(b), name)(axis)) for b in blocks]
+    block_places = [np.asarray(getattr(widened(b), name)(axis)) for b in blocks]
     if axis:
-        return np.concatenate(found)
-    values = np.stack([np.take_along_axis(b, f[None], 0)[0] for b, f in zip(blocks, found, strict=True)])
+        return np.concatenate(block_places)
+    values = np.stack([np.take_along_axis(b, f[None], 0)[0] for b, f in zip(blocks, block_places, strict=True)])
     best = getattr(widened(values), name)(0)
-    return best * rows + np.take_along_axis(np.stack(found), best[None], 0)[0]
+    return best * rows + np.take_along_axis(np.stack(block_places), best[None], 0)[0]

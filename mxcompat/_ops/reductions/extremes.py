@@ -42,7 +42,7 @@ def _first_place(x: Any, axes: tuple[int, ...], worst: float) -> Any:
     stay."""
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     flat = lax.reshape(lax.transpose(x, (*rest, *axes)), (*(x.shape[axis] for axis in rest), size_of(x, axes)))
-    return lax.expand_dims(_found(jnp.argmax if worst < 0 else jnp.argmin, flat, len(rest)), axes)
+    return lax.expand_dims(_first_found(jnp.argmax if worst < 0 else jnp.argmin, flat, len(rest)), axes)
 
 
 def _places(x: Any, axes: tuple[int, ...]) -> Any:
@@ -66,22 +66,22 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     @real.defjvp
     def real_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
         x = primals[0]
-        found = reduce(x, axis=axes, keepdims=True)
-        out = found if keepdims else lax.squeeze(found, axes)
+        extreme = reduce(x, axis=axes, keepdims=True)
+        out = extreme if keepdims else lax.squeeze(extreme, axes)
         if is_forward():  # forward, the first of equal elements has the tangent; backward, equal elements share
             chosen = _places(x, axes) == _first_place(x, axes, worst)
             moved = jnp.where(chosen, tangents[0], jnp.zeros((), x.dtype))
             return out, jnp.sum(moved, axis=axes, keepdims=keepdims, dtype=x.dtype)
-        equal = (x == found).astype(x.dtype)
+        equal = (x == extreme).astype(x.dtype)
         count = jnp.sum(equal, axis=axes, keepdims=True, dtype=x.dtype)
         # XLA may compute x twice and round differently (a product and a sum as one operation or as two), so that no
         # element equals the extreme. Then the gradient goes to the place of the extreme, whose search takes long.
-        lost = (count == 0) & (found == found)
-        nowhere = jnp.full(found.shape, -1, jnp.int32)
+        lost = (count == 0) & (extreme == extreme)
+        nowhere = jnp.full(extreme.shape, -1, jnp.int32)
         some = jnp.any(count == 0)
         place = lax.cond(some, lambda: jnp.where(lost, _first_place(x, axes, worst), -1), lambda: nowhere)
         share = jnp.where(lost, (_places(x, axes) == place).astype(x.dtype), equal / count)
-        share = jnp.where(found == found, share, found)  # XLA gives 0 for 0 / 0 here
+        share = jnp.where(extreme == extreme, share, extreme)  # XLA gives 0 for 0 / 0 here
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)
 
     def impl(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -92,20 +92,20 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
 
     @partial(lazy.custom_jvp, nondiff_argnums=(1, 2))
     def of_complex(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-        found, _ = _extreme_of_complex(x, axes, worst)
-        return found if keepdims else lax.squeeze(found, axes)
+        extreme, _ = _extreme_of_complex(x, axes, worst)
+        return extreme if keepdims else lax.squeeze(extreme, axes)
 
     @of_complex.defjvp
     def complex_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
         out = of_complex(*primals, axes, keepdims)
         x = lax.stop_gradient(primals[0])  # JAX cannot differentiate that search a second time
-        found, place = _extreme_of_complex(x, axes, worst)
+        extreme, place = _extreme_of_complex(x, axes, worst)
         share = (_places(x, axes) == place).astype(x.dtype)
         if not is_forward():
-            equal = (x == found).astype(x.dtype)
+            equal = (x == extreme).astype(x.dtype)
             count = jnp.sum(equal, axis=axes, keepdims=True)
             share = jnp.where(count == 0, share, equal / jnp.where(count == 0, 1, count))  # as for real numbers
-            share = jnp.where(found == found, share, math.nan)
+            share = jnp.where(extreme == extreme, share, math.nan)
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims)
 
     return impl
@@ -131,7 +131,7 @@ def _extreme_of_complex(x: Any, axes: tuple[int, ...], worst: float) -> tuple[An
     none = jnp.asarray(worst, re.dtype)
     last = jnp.asarray(size_of(x, axes), jnp.int32)
     re, im, place = (
-        lax.expand_dims(found, axes) for found in lax.reduce((re, im, places), (none, none, last), better, axes)
+        lax.expand_dims(kept, axes) for kept in lax.reduce((re, im, places), (none, none, last), better, axes)
     )
     nan = jnp.any(x != x, axis=axes, keepdims=True)
     place = jnp.where(nan, jnp.min(jnp.where(x != x, places, last), axis=axes, keepdims=True), place)
@@ -212,19 +212,19 @@ def _searched(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis
     x = x.astype(jnp.uint8) if x.dtype.kind == "b" else x
     if is_long(x.shape[axis], policy.SEARCHED_AXIS):
         return _in_two_passes(find, reduce, x, axis)
-    return _found(find, x, axis)
+    return _first_found(find, x, axis)
 
 
-def _found(find: Callable[..., Any], x: Any, axis: int) -> Any:
+def _first_found(find: Callable[..., Any], x: Any, axis: int) -> Any:
     """Return the result of `jnp.argmax` or `jnp.argmin`, or the first of several NaNs.
 
     Where elements are compared in any order, as on a GPU, those functions may find any of the NaNs.
     """
-    found = find(x, axis=axis).astype(jnp.int32)
+    place = find(x, axis=axis).astype(jnp.int32)
     if on_cpu() or not is_float(x):
-        return found
+        return place
     nan = x != x
-    return jnp.where(jnp.any(nan, axis), jnp.argmax(nan, axis).astype(jnp.int32), found)
+    return jnp.where(jnp.any(nan, axis), jnp.argmax(nan, axis).astype(jnp.int32), place)
 
 
 def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
@@ -239,11 +239,11 @@ def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any,
     def first(hit: Any) -> Any:
         return jnp.min(jnp.where(hit, places, n), axis=axis)
 
-    found = first(x == reduce(x, axis=axis, keepdims=True))
+    place = first(x == reduce(x, axis=axis, keepdims=True))
     if is_float(x):
         nan = first(x != x)
-        found = jnp.where(nan < n, nan, found)
-    return lax.cond(jnp.max(found, initial=0) < n, lambda x: found, lambda x: _found(find, x, axis), x)
+        place = jnp.where(nan < n, nan, place)
+    return lax.cond(jnp.max(place, initial=0) < n, lambda x: place, lambda x: _first_found(find, x, axis), x)
 
 
 def _arg_infer(a: Aval, axis: int | None, keepdims: bool) -> Aval:

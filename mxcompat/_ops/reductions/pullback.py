@@ -32,7 +32,7 @@ def _summed(x: Any, params: tuple) -> Any:
 
 
 @PULLBACK.of(TABLE["sum"])
-def _sum_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+def _sum_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
     return (_kept(g, params, x),)
 
 
@@ -42,7 +42,7 @@ def _sum_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
 
 
 @PULLBACK.of(TABLE["mean"])
-def _mean_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+def _mean_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
     return (_kept(widened(g) / size_of(x, params[0]), params, x),)
 
 
@@ -59,7 +59,7 @@ def _weighted(name: str, weights: Callable[..., Any]) -> None:
     """
     op = TABLE[name]
 
-    def pullback(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+    def pullback(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
         if not params[0]:
             return (g,)
         return (_kept(widened(g), params, x) * weights(_kept(widened(y), params, x), params, widened(x)),)
@@ -89,7 +89,7 @@ _weighted("logsumexp", _exponential_shares)
 def _extreme(name: str) -> None:
     op = TABLE[name]
 
-    def pullback(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+    def pullback(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
         if not params[0]:
             return (g,)
         y, g = _kept(y, params, x), _kept(widened(g), params, x)
@@ -126,7 +126,7 @@ _extreme("min")
 
 
 @PULLBACK.of(TABLE["softmax"])
-def _softmax_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+def _softmax_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
     y, g = in_order(_softmax_of(x, y, params)), in_order(widened(g))
     axes = params[0]
     if axes == (x.ndim - 1,) and y.dtype.kind != "c":
@@ -162,7 +162,7 @@ def _directions(params: tuple, x: Any) -> tuple[Any, int]:
 
 
 @PULLBACK.of(TABLE["var"])
-def _var_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+def _var_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
     directions, divisor = _directions(params, x)
     return (_kept(widened(g) / divisor, params, x) * directions,)
 
@@ -174,8 +174,8 @@ def _var_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
 
 
 @PULLBACK.of(TABLE["std"])
-def _std_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
-    return _var_back(widened(g) * np.float32(0.5) / widened(y), y, params, wanted, x)
+def _std_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
+    return _var_back(widened(g) * np.float32(0.5) / widened(y), y, params, needs_grad, x)
 
 
 @PUSHFORWARD.of(TABLE["std"])

@@ -116,7 +116,7 @@ def _derivatives(name: str, back: Callable[..., Any], forth: Callable[..., Any])
     """Register the derivative rules of a scan, from those of the plain scan, `back(g, x)` and `forth(t, x)`."""
     op = TABLE[name]
 
-    def pullback(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+    def pullback(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
         x, g = inexact(x), inexact(g)
         axis, reverse, inclusive = params
         result = np.zeros(x.shape, g.dtype)
@@ -277,7 +277,7 @@ def _differences(x: Any, n: int, axis: int) -> Any:
 
 
 @PULLBACK.of(TABLE["diff"])
-def _diff_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+def _diff_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
     n, axis = params
     g = widened(g).swapaxes(axis, -1)
     for _ in range(min(n, x.shape[axis])):

@@ -151,7 +151,7 @@ def _derivatives(name: str, choose: Any) -> None:
     `choose(params, x)` returns the chosen places, the array that they index, and the axis.
     """
 
-    def pullback(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+    def pullback(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
         places, line, axis = choose(params, x)
         c = np.zeros(line.shape, g.dtype)
         np.put_along_axis(c, places, g, axis)
@@ -201,7 +201,7 @@ def _middle(rows: Any) -> tuple[Any, Any]:
 
 
 @PULLBACK.of(TABLE["median"])
-def _median_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any) -> Any:
+def _median_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
     axes, _ = params
     rows = as_rows(x, axes)
     places, share = _middle(rows)
@@ -258,7 +258,7 @@ def _unique(out: tuple[Aval, ...], params: tuple, x: Any, *fill: Any) -> Any:
 
 
 @PULLBACK.of(TABLE["unique"])
-def _unique_back(g: Any, y: Any, params: tuple, wanted: Any, x: Any, *fill: Any) -> Any:
+def _unique_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, *fill: Any) -> Any:
     if g[0] is None:
         return (None,) * (1 + len(fill))
     flat = x.reshape(-1)

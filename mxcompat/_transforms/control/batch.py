@@ -11,7 +11,7 @@ from mxcompat._ops.batching import all_batched
 from mxcompat._ops.define import TABLE
 
 from ..batching import batched
-from ..reshaping import ADAPTED, anew
+from ..reshaping import ADAPTED, respecialize
 from .ops import COND, SCAN, WHILE
 
 __all__: list[str] = []
@@ -27,13 +27,13 @@ def _swapped(node: Node) -> Node:
 def _scan(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
     """Batch a scan. All of the carry gets the batch axis, because a step may introduce it."""
     program, carry, sequences, *others = params
-    found = batched(program, (*[True] * carry, *flags[carry:]), size)
-    if found is None:
+    body = batched(program, (*[True] * carry, *flags[carry:]), size)
+    if body is None:
         return None
     end = carry + sequences
     init = all_batched(inputs[:carry], flags[:carry], size)
     along = [_swapped(n) if on else n for n, on in zip(inputs[carry:end], flags[carry:end], strict=True)]
-    outs = items(apply(op, (*init, *along, *inputs[end:], *found.captured), (found.program, carry, sequences, *others)))
+    outs = items(apply(op, (*init, *along, *inputs[end:], *body.captured), (body.program, carry, sequences, *others)))
     return apply(TUPLE, (*outs[:carry], *map(_swapped, outs[carry:])))
 
 
@@ -44,45 +44,45 @@ def _cond(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ..
     over = [tuple([flags[k + 1] for k in places]) for places in reads]
     if flags[0] or not all(map(any, over)):
         return None
-    found = [batched(program, on, size) for program, on in zip(branches, over, strict=True)]
-    given = list(inputs)
+    bodies = [batched(program, on, size) for program, on in zip(branches, over, strict=True)]
+    operands = list(inputs)
     places = []
-    for one, read in zip(found, reads, strict=True):
-        if one is None:
+    for body, read in zip(bodies, reads, strict=True):
+        if body is None:
             return None
-        places.append((*read, *range(len(given) - 1, len(given) - 1 + len(one.captured))))
-        given += one.captured
-    return apply(op, tuple(given), (tuple([one.program for one in found if one is not None]), tuple(places)))
+        places.append((*read, *range(len(operands) - 1, len(operands) - 1 + len(body.captured))))
+        operands += body.captured
+    return apply(op, tuple(operands), (tuple([body.program for body in bodies if body is not None]), tuple(places)))
 
 
-def _scan_anew(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
+def _scan_respecialized(params: tuple, inputs: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
     program, carry, sequences, length, reverse = params
-    avals = [n.aval for n in given]
+    avals = [n.aval for n in inputs]
     along = range(carry, carry + sequences)
     lengths = {avals[k].shape[0] for k in along} or {length}
     if len(lengths) > 1:
         raise ValueError(f"[scan] Arrays of {' and '.join(map(str, sorted(lengths)))} steps are scanned over together.")
     for k in along:
         avals[k] = aval(avals[k].shape[1:], avals[k].dtype)
-    inner, more = anew(program, avals)
+    inner, more = respecialize(program, avals)
     _check_carry("scan", inner.out_avals[:carry], avals)
-    return (inner, carry, sequences, lengths.pop(), reverse), (*given, *more)
+    return (inner, carry, sequences, lengths.pop(), reverse), (*inputs, *more)
 
 
-def _while_anew(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
+def _while_respecialized(params: tuple, inputs: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
     program, test, carry = params
     count = len(program.in_avals)
-    avals = [n.aval for n in given]
-    inner, more = anew(program, avals[:count])
-    tested, others = anew(test, [*avals[:carry], *avals[count:]])
+    avals = [n.aval for n in inputs]
+    inner, more = respecialize(program, avals[:count])
+    tested, others = respecialize(test, [*avals[:carry], *avals[count:]])
     _check_carry("while_loop", inner.out_avals, avals)
-    return (inner, tested, carry), (*given[:count], *more, *given[count:], *others)
+    return (inner, tested, carry), (*inputs[:count], *more, *inputs[count:], *others)
 
 
-def _cond_anew(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
-    inputs, branches, reads = list(given), [], []
+def _cond_respecialized(params: tuple, operands: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
+    inputs, branches, reads = list(operands), [], []
     for program, places in zip(*params, strict=True):
-        inner, more = anew(program, [given[k + 1].aval for k in places])
+        inner, more = respecialize(program, [operands[k + 1].aval for k in places])
         branches.append(inner)
         reads.append((*places, *range(len(inputs) - 1, len(inputs) - 1 + len(more))))
         inputs += more
@@ -91,10 +91,10 @@ def _cond_anew(params: tuple, given: tuple[Node, ...]) -> tuple[tuple, tuple[Nod
     return (tuple(branches), tuple(reads)), tuple(inputs)
 
 
-def _check_carry(name: str, outs: tuple, given: list) -> None:
-    for k, (out, init) in enumerate(zip(outs, given, strict=False)):
+def _check_carry(name: str, outs: tuple, inits: list) -> None:
+    for k, (out, init) in enumerate(zip(outs, inits, strict=False)):
         if out is not init:
             raise ValueError(f"[{name}] Array {k} of the carry is {init}, but {out} after a step.")
 
 
-ADAPTED.update({SCAN: _scan_anew, WHILE: _while_anew, COND: _cond_anew})
+ADAPTED.update({SCAN: _scan_respecialized, WHILE: _while_respecialized, COND: _cond_respecialized})

@@ -1,6 +1,6 @@
 """Calls of custom functions inside loop and branch bodies, which may run many times or never.
 
-Elsewhere a derivative is cut at these calls (`custom/sweep`). Here it cannot be, because the number of calls is
+Elsewhere a derivative is cut at these calls (`custom/eager_vjp`). Here it cannot be, because the number of calls is
 unknown. So the rule for the innermost enclosing transform runs at once, on placeholders without values. The call
 becomes a node that holds the rule's Program. Derivatives of higher order differentiate the rule.
 """
@@ -17,14 +17,14 @@ from mxcompat._graph.ir.linearize import Subgraph
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.traces import transforms_of
+from mxcompat._graph.ir.trace_stack import transforms_of
 
-from ..calls import holds_custom, plain
+from ..calls import holds_custom, without_custom_rules
 from ..custom.derive import CUSTOM
-from ..custom.lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from ..custom.rules import UserCall, batching_rule, forward_rule, reverse_rule
+from ..custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from ..custom.user_rules import UserCall, batching_rule, forward_rule, reverse_rule
 
-__all__ = ["close_settled", "modes_around"]
+__all__ = ["close_specialized", "modes_around"]
 
 Modes = tuple[tuple[str, int], ...]
 """The modes of the enclosing transforms, innermost first, each with the size of its mapped axis."""
@@ -35,48 +35,48 @@ def modes_around(nodes: Sequence[Node]) -> Modes:
     return tuple([(capture.mode, capture.size) for capture in transforms_of(nodes)])
 
 
-def close_settled(capture: Capture, outputs: Sequence[Node], modes: Modes) -> Body:
+def close_specialized(capture: Capture, outputs: Sequence[Node], modes: Modes) -> Body:
     """Close a body, and rewrite its calls of custom functions for these transforms."""
     if not modes:
         capture.mode = "plain"
         return capture.close(outputs)
-    body = capture.close(outputs, derive=partial(_settle, modes))
+    body = capture.close(outputs, derive=partial(_specialize_calls, modes))
     while holds_custom(body.program):  # a Program inside one of the calls
-        body = capture.close(outputs, derive=partial(_settle, modes))
+        body = capture.close(outputs, derive=partial(_specialize_calls, modes))
     return body
 
 
-def _settle(modes: Modes, capture: Capture, subgraph: Subgraph, body: Body) -> bool:
+def _specialize_calls(modes: Modes, capture: Capture, subgraph: Subgraph, body: Body) -> bool:
     """Rewrite the calls of custom functions in a body. Return True if there were any."""
-    found = False
+    has_rewritten = False
     for node in subgraph.order:
         if node.op is CUSTOM:
             _rewrite(node, modes)
-            found = True
+            has_rewritten = True
         elif node.params and isinstance(node.params[0], Program) and holds_custom(node.params[0]):
-            node.become(TUPLE, (), tuple(node.params[0].rebuild(node.inputs)))
-            found = True
-    return found
+            node.rewrite(TUPLE, (), tuple(node.params[0].rebuild(node.inputs)))
+            has_rewritten = True
+    return has_rewritten
 
 
 def _rewrite(node: Node, modes: Modes) -> None:
     program, call = node.params
     rule = _rule(call, program, modes) if modes else None
     if rule is None:
-        node.become(*plain(CUSTOM, node.params, node.inputs))  # type: ignore[arg-type]
+        node.rewrite(*without_custom_rules(CUSTOM, node.params, node.inputs))  # type: ignore[arg-type]
         return
     mode = modes[0][0]
     if mode == "vmap":
         body, out_axes = rule
         first = (0,) * call.count
-        node.become(CUSTOM_VMAP, (program, body.program, call.count, first, out_axes), (*node.inputs, *body.captured))
+        node.rewrite(CUSTOM_VMAP, (program, body.program, call.count, first, out_axes), (*node.inputs, *body.captured))
         return
-    _, (program, count), inputs = plain(CUSTOM, node.params, node.inputs)
-    settled, captured = _settled(rule, modes[1:])
+    _, (program, count), inputs = without_custom_rules(CUSTOM, node.params, node.inputs)
+    specialized, captured = _specialized_rule(rule, modes[1:])
     if mode == "vjp":
-        node.become(CUSTOM_VJP, (program, settled, count), (*inputs, *captured))
+        node.rewrite(CUSTOM_VJP, (program, specialized, count), (*inputs, *captured))
     else:
-        node.become(CUSTOM_JVP, (program, settled, count, (True,) * count), (*inputs, *captured))
+        node.rewrite(CUSTOM_JVP, (program, specialized, count, (True,) * count), (*inputs, *captured))
 
 
 def _rule(call: UserCall, program: Program, modes: Modes) -> Any:
@@ -105,12 +105,12 @@ def _no_value() -> NoReturn:
     )
 
 
-def _settled(body: Body, modes: Modes) -> tuple[Program, Sequence[Node]]:
+def _specialized_rule(body: Body, modes: Modes) -> tuple[Program, Sequence[Node]]:
     """Return the Program of a rule, with its own calls rewritten for the outer transforms, and its captured nodes."""
     if not modes:
         return body.program, body.captured
     count = len(body.program.in_avals) - len(body.captured)
     with Capture(body.program.in_avals[:count]) as capture:
         outs = body.program.rebuild([*capture.placeholders, *body.captured])
-        closed = close_settled(capture, outs, modes)
+        closed = close_specialized(capture, outs, modes)
     return closed.program, closed.captured

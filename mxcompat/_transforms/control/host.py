@@ -12,7 +12,7 @@ import numpy as np
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import COST, COVERED, HOST, PULLBACK, PUSHFORWARD, Rules
+from mxcompat._graph.ir.rules import COST, HOST, PULLBACK, PUSHFORWARD, SUPPORTS, Rules
 from mxcompat._graph.run.differentiate import can_pull_back, can_push_forward, pull_back, push_forward
 from mxcompat._graph.run.host import estimated_seconds
 from mxcompat._graph.run.interpret import NoRule, can_interpret, interpret
@@ -29,11 +29,11 @@ def _can(kind: Rules, program: Program, primals: tuple[int, ...]) -> bool:
     return (can_pull_back if kind is PULLBACK else can_push_forward)(program, primals)
 
 
-def _smooth(program: Program, carry: int, given: Sequence[bool]) -> tuple[int, ...]:
-    """Return the body's inputs that may have a derivative: those in `given`, and the carry, which may get one from a
-    step."""
+def _smooth(program: Program, carry: int, differentiated: Sequence[bool]) -> tuple[int, ...]:
+    """Return the body's inputs that may have a derivative: those in `differentiated`, and the carry, which may get one
+    from a step."""
     avals = program.in_avals
-    return tuple([k for k, a in enumerate(avals) if a.dtype._kind in "fc" and (k < carry or given[k])])
+    return tuple([k for k, a in enumerate(avals) if a.dtype._kind in "fc" and (k < carry or differentiated[k])])
 
 
 def _added(a: Any, b: Any) -> Any:
@@ -73,27 +73,27 @@ def _scan(out: tuple, params: tuple, *inputs: Any) -> tuple | None:
 
 
 @PULLBACK.of(SCAN)
-def _scan_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
+def _scan_pull(g: tuple, y: tuple, params: tuple, needs_grad: Sequence[bool], *inputs: Any) -> tuple:
     program, carry, sequences, length, reverse = params
     end = carry + sequences
-    primals = _smooth(program, carry, wanted)
+    primals = _smooth(program, carry, needs_grad)
     states: list[Sequence[Any]] = [inputs[:carry]]
     for k in _steps(length, reverse)[:-1]:
         states.append(interpret(program, _inputs(params, states[-1], inputs, k))[:carry])
-    found: list[Any] = [*g[:carry], *[None] * (len(inputs) - carry)]
+    gradients: list[Any] = [*g[:carry], *[None] * (len(inputs) - carry)]
     for k in primals:
         if carry <= k < end:
-            found[k] = np.zeros_like(inputs[k])
+            gradients[k] = np.zeros_like(inputs[k])
     for k in reversed(_steps(length, reverse)):
-        cotangents = [*found[:carry], *[None if c is None else c[k] for c in g[carry:]]]
+        cotangents = [*gradients[:carry], *[None if c is None else c[k] for c in g[carry:]]]
         pulled = pull_back(program, primals, _inputs(params, states.pop(), inputs, k), cotangents)[1]
-        found[:carry] = [None] * carry
+        gradients[:carry] = [None] * carry
         for j, c in zip(primals, pulled, strict=True):
             if carry <= j < end:
-                found[j][k] = c
+                gradients[j][k] = c
             else:
-                found[j] = _added(found[j], c)
-    return tuple(found)
+                gradients[j] = _added(gradients[j], c)
+    return tuple(gradients)
 
 
 @PUSHFORWARD.of(SCAN)
@@ -105,21 +105,21 @@ def _scan_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -
     moving = list(tangents[:carry])
     stacked = [np.zeros(a.shape, a.dtype) if a.dtype.kind in "fcV" else None for a in y[carry:]]
     for k in _steps(length, reverse):
-        given = _inputs(params, state, inputs, k)
+        primals_at_k = _inputs(params, state, inputs, k)
         pushed = [*moving, *[None if t is None else t[k] for t in tangents[carry:end]], *tangents[end:]]
-        full = [np.zeros_like(given[j]) if pushed[j] is None else pushed[j] for j in primals]
-        outs, found = push_forward(program, primals, given, full)
-        state, moving = outs[:carry], found[:carry]
-        for ts, t in zip(stacked, found[carry:], strict=True):
+        full = [np.zeros_like(primals_at_k[j]) if pushed[j] is None else pushed[j] for j in primals]
+        outs, out_tangents = push_forward(program, primals, primals_at_k, full)
+        state, moving = outs[:carry], out_tangents[:carry]
+        for ts, t in zip(stacked, out_tangents[carry:], strict=True):
             if ts is not None and t is not None:
                 ts[k] = t
     return [*moving, *stacked]
 
 
-@COVERED.of(SCAN)
-def _scan_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+@SUPPORTS.of(SCAN)
+def _scan_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
     program, carry, *_ = params
-    return can_interpret(program) and (kind is HOST or _can(kind, program, _smooth(program, carry, wanted)))
+    return can_interpret(program) and (kind is HOST or _can(kind, program, _smooth(program, carry, needs_grad)))
 
 
 COST[SCAN] = lambda out, params, *avals: max(params[3], 1) * estimated_seconds(params[0])
@@ -150,7 +150,7 @@ def _while(out: tuple, params: tuple, *inputs: Any) -> tuple | None:
     if not (can_interpret(program) and can_interpret(test)):
         return None
     try:
-        return tuple(_run_while(params, inputs, lambda given: interpret(program, given)))
+        return tuple(_run_while(params, inputs, lambda values: interpret(program, values)))
     except NoRule:
         return None
 
@@ -162,22 +162,22 @@ def _while_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) 
     primals = _smooth(program, carry, [t is not None for t in tangents[:count]])
     moving = list(tangents[:carry])
 
-    def step(given: list[Any]) -> Sequence[Any]:
+    def step(values: list[Any]) -> Sequence[Any]:
         pushed = [*moving, *tangents[carry:count]]
-        full = [np.zeros_like(given[j]) if pushed[j] is None else pushed[j] for j in primals]
-        outs, moving[:] = push_forward(program, primals, given, full)
+        full = [np.zeros_like(values[j]) if pushed[j] is None else pushed[j] for j in primals]
+        outs, moving[:] = push_forward(program, primals, values, full)
         return outs
 
     _run_while(params, inputs, step)
     return moving
 
 
-@COVERED.of(WHILE)
-def _while_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+@SUPPORTS.of(WHILE)
+def _while_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
     program, test, carry = params
     if kind is PULLBACK or not (can_interpret(program) and can_interpret(test)):
         return False
-    return kind is HOST or _can(kind, program, _smooth(program, carry, wanted[: len(program.in_avals)]))
+    return kind is HOST or _can(kind, program, _smooth(program, carry, needs_grad[: len(program.in_avals)]))
 
 
 COST[WHILE] = lambda out, params, *avals: policy.LIKELY_STEPS * sum(map(estimated_seconds, params[:2]))
@@ -205,30 +205,30 @@ def _cond(out: tuple, params: tuple, *inputs: Any) -> tuple | None:
 
 
 @PULLBACK.of(COND)
-def _cond_pull(g: tuple, y: tuple, params: tuple, wanted: Sequence[bool], *inputs: Any) -> tuple:
+def _cond_pull(g: tuple, y: tuple, params: tuple, needs_grad: Sequence[bool], *inputs: Any) -> tuple:
     program, places = _branch(params, inputs)
-    primals = _smooth(program, 0, [wanted[k] for k in places])
+    primals = _smooth(program, 0, [needs_grad[k] for k in places])
     _, pulled = pull_back(program, primals, [inputs[k] for k in places], g)
-    found: list[Any] = [None] * len(inputs)
+    gradients: list[Any] = [None] * len(inputs)
     for j, c in zip(primals, pulled, strict=True):
-        found[places[j]] = _added(found[places[j]], c)
-    return tuple(found)
+        gradients[places[j]] = _added(gradients[places[j]], c)
+    return tuple(gradients)
 
 
 @PUSHFORWARD.of(COND)
 def _cond_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any]:
     program, places = _branch(params, inputs)
-    given = [tangents[k] for k in places]
-    primals = _smooth(program, 0, [t is not None for t in given])
-    return push_forward(program, primals, [inputs[k] for k in places], [given[j] for j in primals])[1]
+    in_tangents = [tangents[k] for k in places]
+    primals = _smooth(program, 0, [t is not None for t in in_tangents])
+    return push_forward(program, primals, [inputs[k] for k in places], [in_tangents[j] for j in primals])[1]
 
 
-@COVERED.of(COND)
-def _cond_covered(kind: Rules, params: tuple, wanted: Sequence[bool]) -> bool:
+@SUPPORTS.of(COND)
+def _cond_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
     pairs = zip(*params, strict=True)
     if kind is HOST:
         return all(can_interpret(p) for p, _ in pairs)
-    return all(_can(kind, p, _smooth(p, 0, [wanted[k + 1] for k in places])) for p, places in pairs)
+    return all(_can(kind, p, _smooth(p, 0, [needs_grad[k + 1] for k in places])) for p, places in pairs)
 
 
 COST[COND] = lambda out, params, *avals: max(map(estimated_seconds, params[0]))

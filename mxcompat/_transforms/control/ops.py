@@ -12,11 +12,11 @@ from typing import Any
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import FAILURE, WITHIN, Failure
+from mxcompat._graph.ir.rules import FAILURE, SUBPROGRAMS, Failure
 from mxcompat._graph.run import failures
 from mxcompat._jax import jnp, lax
 
-from ..lowering import dependent_outputs
+from ..transform_ops import dependent_outputs
 
 __all__ = ["COND", "SCAN", "WHILE"]
 
@@ -127,10 +127,10 @@ def _cond(
 
     def branch(k: int) -> Callable[[], tuple[tuple, list[Any]]]:
         program = branches[k]
-        given = _checked("cond", [values[place] for place in reads[k]], program.in_avals)
+        operands = _checked("cond", [values[place] for place in reads[k]], program.in_avals)
 
         def outputs_and_codes() -> tuple[tuple, list[Any]]:
-            outputs, codes = run(program, given)
+            outputs, codes = run(program, operands)
             before, after = sum(counts[:k]), sum(counts[k + 1 :])
             return _typed(program, outputs), [*[jnp.int32(0)] * before, *codes, *[jnp.int32(0)] * after]
 
@@ -155,33 +155,33 @@ FAILURE[COND] = Failure(
 )
 
 
-@WITHIN.of(SCAN)
-def _within_scan(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
+@SUBPROGRAMS.of(SCAN)
+def _scan_subprograms(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     program, carry, *_ = params
     return [(program, _with_carry(program, carry, active))]
 
 
-@WITHIN.of(WHILE)
-def _within_while(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
+@SUBPROGRAMS.of(WHILE)
+def _while_subprograms(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     program, _, carry = params
-    found = _with_carry(program, carry, {k for k in active if k < len(program.in_avals)})
-    if transform == "VJP" and any(program.in_avals[k].dtype._kind in "fc" for k in found):
+    differentiable = _with_carry(program, carry, {k for k in active if k < len(program.in_avals)})
+    if transform == "VJP" and any(program.in_avals[k].dtype._kind in "fc" for k in differentiable):
         raise ValueError(
             "[while_loop] Cannot calculate VJP: how many steps there are is not known before, and so not how much to "
             "keep of them. Use fori_loop with Python ints as bounds, or scan with a `where` for the steps behind the "
             "end, or forward mode (jvp), or the rules of a custom_function around the loop."
         )
-    return [(program, found)]
+    return [(program, differentiable)]
 
 
-@WITHIN.of(COND)
-def _within_cond(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
+@SUBPROGRAMS.of(COND)
+def _cond_subprograms(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     return [(p, {j for j, k in enumerate(places) if k + 1 in active}) for p, places in zip(*params, strict=True)]
 
 
 def _with_carry(program: Program, carry: int, active: set[int]) -> set[int]:
     """Return the body's inputs that depend on the differentiated inputs after any number of steps."""
-    found = set(active)
-    while more := {k for k in dependent_outputs(program, found) if k < carry} - found:
-        found |= more
-    return found
+    differentiable = set(active)
+    while more := {k for k in dependent_outputs(program, differentiable) if k < carry} - differentiable:
+        differentiable |= more
+    return differentiable

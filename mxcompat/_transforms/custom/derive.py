@@ -2,7 +2,7 @@
 
 First the user's rules run on promises of their arguments. If no rule reads a value, each call becomes a node that holds
 the Program of its rule. The cache key is then structural, even if the function is defined afresh at every step. If a
-rule reads a value, or if another transform encloses this one, the derivative is computed in parts (`sweep`).
+rule reads a value, or if another transform encloses this one, the derivative is computed in parts (`eager_vjp`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from mxcompat._graph.ir.linearize import Subgraph
 from mxcompat._graph.ir.node import Node, apply, items
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import FAILURE, SEGMENTS, SPECIALIZE, STEP, STEP_PULLBACK, STEP_PUSHFORWARD
+from mxcompat._graph.ir.rules import EFFECT, EFFECT_PULLBACK, EFFECT_PUSHFORWARD, FAILURE, SEGMENTS, SPECIALIZE
 from mxcompat._graph.run.failures import OF_CALLED
 
-from ..calls import CALL, CHECKPOINT, PURE_CALL, holds_custom, holds_steps, plain, smooth_inputs
-from ..lowering import VJP, VMAP
+from ..calls import CALL, CHECKPOINT, PURE_CALL, has_effects, holds_custom, smooth_inputs, without_custom_rules
 from ..mixed_forward import pushed
 from ..split import zeros
-from .lowering import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from .rules import batching_rule, forward_rule, reverse_rule
-from .sweep import Forward, Reverse, Rule
+from ..transform_ops import VJP, VMAP
+from .eager_vjp import Forward, Reverse, Rule
+from .ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from .user_rules import batching_rule, forward_rule, reverse_rule
 
 __all__ = ["CUSTOM", "pulled_back", "pushed_forward"]
 
@@ -49,14 +49,14 @@ def _specialize(node: Node, capture: Capture) -> bool:
     if capture.mode == "call" or (capture.mode in ("vjp", "jvp") and capture.is_enclosed):
         return False
     if capture.mode == "plain" or (capture.mode != "vmap" and not any(active)):
-        node.become(*plain(node.op, node.params, node.inputs))  # type: ignore[arg-type]
+        node.rewrite(*without_custom_rules(node.op, node.params, node.inputs))  # type: ignore[arg-type]
         return True
     ruled = getattr(call.function, f"_{capture.mode}") is not None and any(active)
     if capture.mode == "vmap":
-        node.become(*(_batched(node, capture, active) if ruled else (CALL, (program,), node.inputs)))
+        node.rewrite(*(_batched(node, capture, active) if ruled else (CALL, (program,), node.inputs)))
         return True
     if not ruled:
-        node.become(PURE_CALL, (program, call.count), node.inputs)
+        node.rewrite(PURE_CALL, (program, call.count), node.inputs)
     return not ruled
 
 
@@ -66,7 +66,7 @@ SPECIALIZE[CUSTOM] = _specialize
 @SEGMENTS.of(CUSTOM)
 def _values(node: Node) -> list[Node]:
     """Return the results of a call outside any transform, where the rules are not needed."""
-    op, params, inputs = plain(CUSTOM, node.params, node.inputs)
+    op, params, inputs = without_custom_rules(CUSTOM, node.params, node.inputs)
     return items(apply(op, inputs, params))
 
 
@@ -89,9 +89,9 @@ def _place(node: Node, capture: Capture) -> int:
 def _over_axis(node: Node, axis: int, capture: Capture) -> Promise | Aval:
     """Return the aval of a node over the mapped axis, or a promise of its value."""
     shape = node.aval.shape
-    wanted = aval((*shape[:axis], capture.size, *shape[axis:]), node.aval.dtype)
+    mapped = aval((*shape[:axis], capture.size, *shape[axis:]), node.aval.dtype)
     if capture.mapped is None:
-        return wanted
+        return mapped
     reals, axes = capture.mapped
 
     def find() -> Node:
@@ -99,7 +99,7 @@ def _over_axis(node: Node, axis: int, capture: Capture) -> Promise | Aval:
         in_axes = (*axes, *[None] * len(body.captured))
         return items(apply(VMAP, (*reals, *body.captured), (body.program, in_axes, (axis,), capture.size)))[0]
 
-    return Promise(wanted, find)
+    return Promise(mapped, find)
 
 
 def pulled_back(primals: Sequence[Node], cotangents: Sequence[Node]) -> Derive:
@@ -114,24 +114,24 @@ def pushed_forward(primals: Sequence[Node], tangents: Sequence[Node], outputs: i
 
 
 def _derived(
-    kind: type[Reverse] | type[Forward], primals: Sequence[Node], given: Sequence[Node], outputs: int,
+    kind: type[Reverse] | type[Forward], primals: Sequence[Node], seeds: Sequence[Node], outputs: int,
     capture: Capture, subgraph: Subgraph, body: Body,
 ) -> Node | bool:  # fmt: skip
     calls = _calls(body.program)
     if not calls:
         return False
-    sweep = kind(capture, body, primals, given, calls)
+    sweep = kind(capture, body, primals, seeds, calls)
     for call in calls:
         node = subgraph.order[call]
-        if node.op in STEP and node.value is not None:
+        if node.op in EFFECT and node.value is not None:
             sweep.take_values(call, node.value)
     reached = sweep.reached(outputs)
     ruled = sweep.ruled(reached)
     for call in ruled if kind is Forward else reversed(ruled):
         sweep.take_rule(call, _rule(sweep, call, subgraph.order[call]))
     integers = bool(ruled) and sweep.passes_integers(reached)  # JAX's custom rules do not support integers
-    stepped = holds_steps(body.program) or any(holds_steps(rule.program) for rule in sweep.rules.values())
-    if capture.is_enclosed or sweep.has_read or integers or stepped or sweep.departs:
+    effectful = has_effects(body.program) or any(has_effects(rule.program) for rule in sweep.rules.values())
+    if capture.is_enclosed or sweep.has_read or integers or effectful or sweep.mixes_dtypes:
         return sweep.derived(outputs)
     for call in calls:
         _rewrite(subgraph.order[call], sweep, sweep.rules.get(call))
@@ -139,13 +139,13 @@ def _derived(
 
 
 def _calls(program: Program) -> set[int]:
-    """Return the slots of custom calls, of steps, and of checkpoints and pure calls that contain custom calls."""
+    """Return the slots of custom calls, of effects, and of checkpoints and pure calls that contain custom calls."""
     facts = program.code.facts
     if "calls" not in facts:
         facts["calls"] = {
             k
             for k, (op, params, _) in enumerate(program.instructions)
-            if op is CUSTOM or op in STEP or (op in (PURE_CALL, CHECKPOINT) and holds_custom(params[0]))
+            if op is CUSTOM or op in EFFECT or (op in (PURE_CALL, CHECKPOINT) and holds_custom(params[0]))
         }
     return facts["calls"]
 
@@ -153,15 +153,15 @@ def _calls(program: Program) -> set[int]:
 def _rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
     """Run the rule of a call."""
     reverse = isinstance(sweep, Reverse)
-    if node.op in STEP:
-        return _step_rule(sweep, call, node)
+    if node.op in EFFECT:
+        return _effect_rule(sweep, call, node)
     program, count = node.params[0], smooth_inputs(node.op, node.params).stop  # type: ignore[arg-type]
     inputs = sweep.inputs(call)
-    given = [*sweep.cotangents(call), *sweep.results(call)] if reverse else sweep.tangents(call)
+    arguments = [*sweep.cotangents(call), *sweep.results(call)] if reverse else sweep.tangents(call)
     active = sweep.active_inputs(call)
     if node.op is not CUSTOM or getattr(node.params[1].function, "_vjp" if reverse else "_jvp") is None:
-        return _nested(sweep, program, count, inputs, given, active, node.inputs)
-    promises = [*inputs[:count], *given]
+        return _nested(sweep, program, count, inputs, arguments, active, node.inputs)
+    promises = [*inputs[:count], *arguments]
     if reverse:
         body = reverse_rule(node.params[1], promises, sweep.mode)
     else:
@@ -169,28 +169,28 @@ def _rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
     return Rule(body.program, body.captured, count, active)
 
 
-def _step_rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
-    """Trace the derivative of a step, as the rule of its call."""
+def _effect_rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
+    """Trace the derivative of an effect, as the rule of its call."""
     reverse = isinstance(sweep, Reverse)
     count, outputs = len(node.inputs), len(node.aval)
-    given = [*sweep.cotangents(call), *sweep.results(call)] if reverse else sweep.tangents(call)
-    with Capture([*sweep.inputs(call), *given], mode=sweep.mode) as capture:
+    arguments = [*sweep.cotangents(call), *sweep.results(call)] if reverse else sweep.tangents(call)
+    with Capture([*sweep.inputs(call), *arguments], mode=sweep.mode) as capture:
         inputs, moving = capture.placeholders[:count], capture.placeholders[count:]
-        found = (
-            STEP_PULLBACK[node.op](node.params, inputs, moving[:outputs])  # type: ignore[index]
+        derivatives = (
+            EFFECT_PULLBACK[node.op](node.params, inputs, moving[:outputs])  # type: ignore[index]
             if reverse
-            else STEP_PUSHFORWARD[node.op](node.params, inputs, moving)  # type: ignore[index]
+            else EFFECT_PUSHFORWARD[node.op](node.params, inputs, moving)  # type: ignore[index]
         )
-        body = capture.close(found)
+        body = capture.close(derivatives)
     return Rule(body.program, body.captured, count, sweep.active_inputs(call))
 
 
 def _nested(
-    sweep: Reverse | Forward, program: Program, count: int, inputs: Sequence[Promise], given: Sequence[Promise],
+    sweep: Reverse | Forward, program: Program, count: int, inputs: Sequence[Promise], arguments: Sequence[Promise],
     active: tuple[bool, ...], nodes: Sequence[Node],
 ) -> Rule:  # fmt: skip
     """Make the rule of an op whose Program contains calls: the derivative of that Program."""
-    with Capture([*inputs, *given], mode=sweep.mode) as capture:
+    with Capture([*inputs, *arguments], mode=sweep.mode) as capture:
         placeholders = capture.placeholders
         primals, others, moving = placeholders[:count], placeholders[count : len(inputs)], placeholders[len(inputs) :]
         outputs = len(program.out_avals)
@@ -204,13 +204,13 @@ def _nested(
         with Capture(primals, mode=mode) as inner:
             within = inner.close(program.rebuild((*inner.placeholders, *others)), derive=derive)
         derived = within.derived
-        given = (*primals, *within.captured)
+        arguments = (*primals, *within.captured)
         if derived is not None:
             sweep.has_read = True
         elif mode == "vjp":
-            derived = apply(VJP, (*given, *moving), (within.program, count, outputs))
+            derived = apply(VJP, (*arguments, *moving), (within.program, count, outputs))
         else:
-            derived = pushed(within.program, given, moving, outputs)
+            derived = pushed(within.program, arguments, moving, outputs)
         body = capture.close(items(derived, outputs))
     real = dict(zip(placeholders, nodes, strict=False))
     captured = [real.get(n, n) for n in within.captured]
@@ -221,13 +221,13 @@ def _rewrite(node: Node, sweep: Reverse | Forward, rule: Rule | None) -> None:
     """Store the rule in the node of a call. Without a rule, the node becomes a plain call."""
     if rule is not None and rule.within is not None:
         (program, captured), count = rule.within, node.params[1]
-        node.become(node.op, (program, count), (*node.inputs[:count], *captured))  # type: ignore[arg-type]
+        node.rewrite(node.op, (program, count), (*node.inputs[:count], *captured))  # type: ignore[arg-type]
         return
-    op, (program, count), inputs = plain(node.op, node.params, node.inputs)  # type: ignore[arg-type]
+    op, (program, count), inputs = without_custom_rules(node.op, node.params, node.inputs)  # type: ignore[arg-type]
     if rule is None:
-        node.become(op, (program, count), inputs)
+        node.rewrite(op, (program, count), inputs)
     elif isinstance(sweep, Reverse):
-        node.become(CUSTOM_VJP, (program, rule.program, count), (*inputs, *rule.captured))
+        node.rewrite(CUSTOM_VJP, (program, rule.program, count), (*inputs, *rule.captured))
     else:
         params = program, rule.program, count, rule.active
-        node.become(CUSTOM_JVP, params, (*inputs, *rule.captured))
+        node.rewrite(CUSTOM_JVP, params, (*inputs, *rule.captured))

@@ -13,14 +13,14 @@ from mxcompat._array.array import handles, wrap, wrap_all
 from mxcompat._array.operands import node
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import apply
-from mxcompat._graph.ir.traces import modes_of
+from mxcompat._graph.ir.trace_stack import modes_of
 
 from ..calls import PURE_CALL
 from ..functions import check_callable, named_after
-from ..stepwise import called
+from ..split_at_effects import called
 from ..trees import nodes_in, restore, structure
 from .derive import CUSTOM
-from .rules import UserCall
+from .user_rules import UserCall
 
 __all__ = ["custom_function", "custom_gradient"]
 

@@ -211,11 +211,11 @@ def expm1(x: array, /) -> array:
     if x.dtype != mx.complex64:
         return mx.expm1(x)
     below = signbit(mx.imag(x))  # conj(expm1(x)) = expm1(conj(x)), also for -0.0
-    found = _complex_expm1(mx.where(below, mx.conj(x), x))
+    result = _complex_expm1(mx.where(below, mx.conj(x), x))
     limit = mx.where(mx.real(x) > 0, _complex(mx.array(mx.inf), mx.array(mx.nan)), mx.array(-1 + 0j))
     # the limit of exp, whose direction is undefined
-    found = mx.where(mx.isinf(mx.real(x)) & ~mx.isfinite(mx.imag(x)), limit, found)
-    return mx.where(below, mx.conj(found), found)
+    result = mx.where(mx.isinf(mx.real(x)) & ~mx.isfinite(mx.imag(x)), limit, result)
+    return mx.where(below, mx.conj(result), result)
 
 
 def floor_divide(x1: Operand, x2: Operand, /) -> array:
@@ -244,9 +244,9 @@ def log1p(x: array, /) -> array:
     """Compute log(1 + x) for each element, precisely near 0."""
     if x.dtype != mx.complex64:
         return mx.log1p(x)
-    found = _complex_log1p(x)
+    result = _complex_log1p(x)
     infinite = mx.isinf(mx.real(x)) | mx.isinf(mx.imag(x))  # also if the other part is NaN
-    return mx.where(infinite, _complex(mx.full(x.shape, mx.inf), mx.imag(found)), found)
+    return mx.where(infinite, _complex(mx.full(x.shape, mx.inf), mx.imag(result)), result)
 
 
 def nextafter(x1: Operand, x2: Operand, /) -> array:
@@ -265,10 +265,10 @@ def remainder(x1: Operand, x2: Operand, /) -> array:
     a, b = _both(x1, x2)
     if not mx.issubdtype(a.dtype, mx.floating):
         return mx.remainder(a, b)
-    found = mx.remainder(a, b)
-    found = mx.where(found == 0, copysign(found, b), found)
+    result = mx.remainder(a, b)
+    result = mx.where(result == 0, copysign(result, b), result)
     far = mx.where((a < 0) == (b < 0), a, b)
-    return mx.where(mx.isinf(b) & mx.isfinite(a) & (a != 0), far, found)
+    return mx.where(mx.isinf(b) & mx.isfinite(a) & (a != 0), far, result)
 
 
 def sign(x: array, /) -> array:

@@ -98,35 +98,35 @@ def matmul(x1: array, x2: array, /) -> array:
     b = x2[:, None] if x2.ndim == 1 else x2
     if a.shape[-1] != b.shape[-2]:
         raise ValueError(f"[matmul] Shapes {x1.shape} and {x2.shape} do not fit.")
-    found = mx.sum(a.astype(dtype)[..., None] * b.astype(dtype)[..., None, :, :], -2).astype(dtype)
-    return found[..., 0, :] if x1.ndim == 1 else found[..., 0] if x2.ndim == 1 else found
+    product = mx.sum(a.astype(dtype)[..., None] * b.astype(dtype)[..., None, :, :], -2).astype(dtype)
+    return product[..., 0, :] if x1.ndim == 1 else product[..., 0] if x2.ndim == 1 else product
 
 
 def matrix_norm(x: array, /, *, keepdims: bool = False, ord: Any = "fro") -> array:
     """Compute the norms of matrices; `ord` is "fro", "nuc", 1, -1, 2, -2, inf or -inf."""
     if ord == "nuc" or ord in (2, -2):
         values = svdvals(x)
-        found = mx.sum(values, -1) if ord == "nuc" else mx.max(values, -1) if ord == 2 else mx.min(values, -1)
+        norms = mx.sum(values, -1) if ord == "nuc" else mx.max(values, -1) if ord == 2 else mx.min(values, -1)
     elif ord == "fro":
-        found = mx.sqrt(mx.sum(mx.square(mx.abs(x)), (-2, -1)))
+        norms = mx.sqrt(mx.sum(mx.square(mx.abs(x)), (-2, -1)))
     elif ord in (1, -1, mx.inf, -mx.inf):
         sums = mx.sum(mx.abs(x), -2 if ord in (1, -1) else -1)
-        found = mx.max(sums, -1) if ord > 0 else mx.min(sums, -1)
+        norms = mx.max(sums, -1) if ord > 0 else mx.min(sums, -1)
     else:
         raise ValueError(f"[matrix_norm] ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, not {ord!r}.")
-    return found[..., None, None] if keepdims else found
+    return norms[..., None, None] if keepdims else norms
 
 
 def matrix_power(x: array, n: int, /) -> array:
     """Raise matrices to the power n. For a negative n, their inverses are multiplied."""
     if n < 0:
         x, n = inv(x), -n
-    found = mx.broadcast_to(mx.eye(x.shape[-1], dtype=x.dtype), x.shape)
+    power = mx.broadcast_to(mx.eye(x.shape[-1], dtype=x.dtype), x.shape)
     while n:
         if n & 1:
-            found = matmul(found, x)
+            power = matmul(power, x)
         x, n = (matmul(x, x) if n > 1 else x), n >> 1
-    return found
+    return power
 
 
 def _tolerance(x: array, rtol: Any) -> Any:
@@ -231,16 +231,16 @@ def tensordot(x1: array, x2: array, /, *, axes: int | tuple[Sequence[int], Seque
 
 
 def _size(shape: Sequence[int]) -> int:
-    found = 1
+    size = 1
     for n in shape:
-        found *= n
-    return found
+        size *= n
+    return size
 
 
 def trace(x: array, /, *, offset: int = 0, dtype: Dtype | None = None) -> array:
     """Compute the sums of the diagonals."""
-    found = summed(diagonal(x, offset=offset), dtype)
-    return mx.sum(found, -1).astype(found.dtype)
+    summands = summed(diagonal(x, offset=offset), dtype)
+    return mx.sum(summands, -1).astype(summands.dtype)
 
 
 def vecdot(x1: array, x2: array, /, *, axis: int = -1) -> array:

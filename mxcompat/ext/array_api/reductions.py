@@ -63,19 +63,19 @@ def _cumulative(
             raise ValueError(f"[cumulative] axis is needed for an array of {x.ndim} axes.")
         axis = 0
     x = summed(x, dtype)
-    found = scan(x, axis).astype(x.dtype)
+    sums = scan(x, axis).astype(x.dtype)
     if include_initial:
         shape = [1 if k == axis % x.ndim else n for k, n in enumerate(x.shape)]
-        found = mx.concatenate([mx.full(shape, first, x.dtype), found], axis)
-    return found
+        sums = mx.concatenate([mx.full(shape, first, x.dtype), sums], axis)
+    return sums
 
 
 def diff(
     x: array, /, *, axis: int = -1, n: int = 1, prepend: array | None = None, append: array | None = None
 ) -> array:
     """Compute the differences of neighbours along an axis, n times."""
-    given = [a for a in (prepend, x, append) if a is not None]
-    return mx.diff(mx.concatenate(given, axis) if len(given) > 1 else x, n, axis)
+    parts = [a for a in (prepend, x, append) if a is not None]
+    return mx.diff(mx.concatenate(parts, axis) if len(parts) > 1 else x, n, axis)
 
 
 def max(x: array, /, *, axis: Axes = None, keepdims: bool = False) -> array:
@@ -112,9 +112,9 @@ def sum(x: array, /, *, axis: Axes = None, dtype: Dtype | None = None, keepdims:
 
 def var(x: array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> array:
     """Compute the variance; the divisor is the number of elements minus `correction`."""
-    found = mx.var(x, axis, keepdims)
+    variance = mx.var(x, axis, keepdims)
     if not correction:
-        return found
-    count = x.size / found.size if found.size else float("nan")
+        return variance
+    count = x.size / variance.size if variance.size else float("nan")
     left = count - correction
-    return found * (count / left) if left > 0 else mx.full(found.shape, mx.nan, found.dtype)
+    return variance * (count / left) if left > 0 else mx.full(variance.shape, mx.nan, variance.dtype)

@@ -38,8 +38,8 @@ def isin(x1: array | complex, x2: array | complex, /, *, invert: bool = False) -
     """Return, for each element of x1, whether it is an element of x2."""
     x1 = x1 if isinstance(x1, array) else mx.array(x1)
     x2 = x2 if isinstance(x2, array) else mx.array(x2)
-    found = mx.any(x1[..., None] == x2.reshape(-1), -1)
-    return mx.logical_not(found) if invert else found
+    is_in = mx.any(x1[..., None] == x2.reshape(-1), -1)
+    return mx.logical_not(is_in) if invert else is_in
 
 
 def nonzero(x: array, /) -> tuple[array, ...]:
@@ -63,8 +63,8 @@ def searchsorted(x1: array, x2: array | complex, /, *, side: str = "left", sorte
 
 def sort(x: array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> array:
     """Sort the elements along an axis."""
-    found = mx.sort(x, axis)
-    return mx.flip(found, axis) if descending else found
+    ordered = mx.sort(x, axis)
+    return mx.flip(ordered, axis) if descending else ordered
 
 
 class UniqueAll(NamedTuple):
@@ -94,22 +94,22 @@ def unique_all(x: array, /) -> UniqueAll:
     """Return the distinct elements in order, with their first indices, inverse indices and counts. NaNs count as
     distinct. Evaluates `x`."""
     data = np.asarray(x)
-    found = np.unique(data, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
-    values, indices, inverse, counts = found
+    results = np.unique(data, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
+    values, indices, inverse, counts = results
     places = [mx.array(k.astype(np.int32)) for k in (indices, inverse.reshape(data.shape), counts)]
     return UniqueAll(mx.array(values, x.dtype), *places)
 
 
 def unique_counts(x: array, /) -> UniqueCounts:
     """Return the distinct elements in order, and their counts. Evaluates `x`."""
-    found = unique_all(x)
-    return UniqueCounts(found.values, found.counts)
+    unique = unique_all(x)
+    return UniqueCounts(unique.values, unique.counts)
 
 
 def unique_inverse(x: array, /) -> UniqueInverse:
     """Return the distinct elements in order, and the index into them for each element. Evaluates `x`."""
-    found = unique_all(x)
-    return UniqueInverse(found.values, found.inverse_indices)
+    unique = unique_all(x)
+    return UniqueInverse(unique.values, unique.inverse_indices)
 
 
 def unique_values(x: array, /) -> array:

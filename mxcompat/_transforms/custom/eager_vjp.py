@@ -19,16 +19,16 @@ from mxcompat._graph.ir.capture import Body, Capture, Promise
 from mxcompat._graph.ir.node import Node, apply, items, leaf
 from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import STEP
+from mxcompat._graph.ir.rules import EFFECT
 
-from ..calls import plain, run, smooth_inputs
-from ..dependence import active_slots, reached_inputs, reached_slots
-from ..lowering import VJP
-from ..mixed import MIXED_PULL, added, departs
-from ..mixed_forward import departing, pushed
+from ..calls import run, smooth_inputs, without_custom_rules
+from ..dependence import dependent_slots, reached_inputs, reached_slots
+from ..mixed import MIXED_PULL, added, dtype_differs
+from ..mixed_forward import dtypes_differ, pushed
 from ..split import PULL, Segment, cotangent_like, segments, zeros
-from ..stepwise import called, parts
+from ..split_at_effects import called, parts
 from ..tangents import tangent_avals
+from ..transform_ops import VJP
 
 __all__ = ["Forward", "Reverse", "Rule"]
 
@@ -61,7 +61,7 @@ class Sweep:
         capture: the capture of the body.
         body: the body, whose Program contains calls.
         primals: the nodes that the placeholders stand for.
-        given: the cotangents of the first outputs (vjp), or the tangents of the primals (jvp).
+        seeds: the cotangents of the first outputs (vjp), or the tangents of the primals (jvp).
         calls: the slots of the calls.
     """
 
@@ -69,20 +69,20 @@ class Sweep:
     """True if rules also run for calls whose results reach the outputs only through a `stop_gradient`."""
 
     def __init__(
-        self, capture: Capture, body: Body, primals: Sequence[Node], given: Sequence[Node], calls: set[int]
+        self, capture: Capture, body: Body, primals: Sequence[Node], seeds: Sequence[Node], calls: set[int]
     ) -> None:
         self.has_read = False
-        self.departs = False  # whether a cotangent or tangent has another dtype than its value
+        self.mixes_dtypes = False  # whether a cotangent or tangent has another dtype than its value
         self.mode = "call" if capture.is_enclosed else "plain"
         self.rules: dict[int, Rule] = {}
         self._capture = capture
         self._program = program = body.program
         self._primals = primals
-        self._given = given
+        self._seeds = seeds
         self._values: dict[int, Node] = {~k: n for k, n in enumerate((*primals, *body.captured))}
         self._results: dict[int, list[Node]] = {}  # the results of calls
         self._moving: dict[int, Node] = {}  # cotangents (vjp) or tangents (jvp)
-        self._active = active_slots(program, len(primals))
+        self._active = dependent_slots(program, len(primals))
         self._calls = calls
 
     def reached(self, outputs: int) -> set[int]:
@@ -91,8 +91,8 @@ class Sweep:
 
     def ruled(self, reached: set[int]) -> list[int]:
         """Return the calls among these slots, in order; the derivative needs their rules."""
-        found = self._calls & reached
-        return [part[0] for part in self._parts if part[0] in found] if len(found) > 1 else [*found]
+        calls = self._calls & reached
+        return [part[0] for part in self._parts if part[0] in calls] if len(calls) > 1 else [*calls]
 
     def passes_integers(self, reached: set[int]) -> bool:
         """Return True if the derivative passes through integers: integer primals, or integers among the calls' inputs
@@ -150,9 +150,9 @@ class Sweep:
 
     @cached_property
     def _segments(self) -> list[Segment]:
-        found = segments(self._program, self._parts, self._moves, self.mode)
-        assert found is not None, "the results of an op that has several are in its part"
-        return found
+        cut = segments(self._program, self._parts, self._moves, self.mode)
+        assert cut is not None, "the results of an op that has several are in its part"
+        return cut
 
     def _value(self, slot: int) -> Node:
         if slot not in self._values:
@@ -175,10 +175,10 @@ class Sweep:
         if call not in self._results:
             op, params, slots = self._program.instructions[call]
             inputs = tuple([self._value(s) for s in slots])
-            if op in STEP or self.mode != "plain":
+            if op in EFFECT or self.mode != "plain":
                 self._have(call, items(apply(op, inputs, params)))
             else:
-                self._have(call, items(called(*plain(op, params, inputs))))
+                self._have(call, items(called(*without_custom_rules(op, params, inputs))))
         return self._results[call]
 
     def _have(self, call: int, results: list[Node]) -> None:
@@ -186,15 +186,15 @@ class Sweep:
         self._values.update({slot: results[k] for slot, k in self._items(call)})
 
     def take_values(self, call: int, values: Sequence[Any]) -> None:
-        """Store the results of a step that has run already, because the user's function read them; it must not run
+        """Store the results of an effect that has run already, because the user's function read them; it must not run
         again."""
         self._have(call, [leaf(v, a) for v, a in zip(values, self._program.avals[call], strict=True)])
 
-    def _apply(self, call: int, given: Sequence[Node]) -> list[Node]:
+    def _apply(self, call: int, seeds: Sequence[Node]) -> list[Node]:
         """Inline the rule of a call and return its results."""
         program, captured, count, *_ = self.rules[call]
         inputs = [self._value(s) for s in self._program.instructions[call][2][:count]]
-        return program.rebuild((*inputs, *given, *self._outside(captured)))
+        return program.rebuild((*inputs, *seeds, *self._outside(captured)))
 
     def _outside(self, captured: list[Node]) -> list[Node]:
         """Map nodes of the body to nodes of the enclosing graph; other nodes stay as they are."""
@@ -213,7 +213,7 @@ class Reverse(Sweep):
     @cached_property
     def _frontier(self) -> int:
         """The number of the earliest part whose cotangents are known."""
-        outputs = zip(self._program.out_slots, self._given, strict=False)
+        outputs = zip(self._program.out_slots, self._seeds, strict=False)
         for slot, cotangent in outputs:
             if self._moves(slot):
                 self._add(slot, cotangent_like(cotangent, self._program.aval(slot)))
@@ -222,12 +222,12 @@ class Reverse(Sweep):
     def take_rule(self, call: int, rule: Rule) -> None:
         super().take_rule(call, rule)
         pairs = zip(self._program.instructions[call][2], rule.program.out_avals, strict=False)
-        self.departs |= any(self._moves(s) and departs(found, self._program.aval(s)) for s, found in pairs)
+        self.mixes_dtypes |= any(self._moves(s) and dtype_differs(c, self._program.aval(s)) for s, c in pairs)
 
     def cotangents(self, call: int) -> list[Promise]:
         """Return promises of the cotangents of a call's results."""
         avals = self._program.avals[call]
-        if self.departs:  # the cotangents' dtypes are only known once they are made
+        if self.mixes_dtypes:  # the cotangents' dtypes are only known once they are made
             avals = [c.aval for c in self._cotangents(call)]
         return [self._promise(a, lambda k=k: self._cotangents(call)[k]) for k, a in enumerate(avals)]
 
@@ -240,19 +240,19 @@ class Reverse(Sweep):
 
     def _add(self, slot: int, cotangent: Node) -> None:
         value = self._program.aval(slot)
-        if not departs(cotangent.aval, value):
+        if not dtype_differs(cotangent.aval, value):
             cotangent = cotangent_like(cotangent, value)
         known = self._moving.get(slot)
         self._moving[slot] = cotangent if known is None else added(known, cotangent)
 
     def _cotangents(self, call: int) -> list[Node]:
         self._back_to(self._place[call] + 1)
-        found: list[Node | None] = [None] * len(self._program.avals[call])
+        cotangents: list[Node | None] = [None] * len(self._program.avals[call])
         for slot, k in self._items(call):
             known = self._moving.get(slot)
             if known is not None:
-                found[k] = known if found[k] is None else added(found[k], known)  # type: ignore[arg-type]
-        return [c or zeros(a) for c, a in zip(found, self._program.avals[call], strict=True)]
+                cotangents[k] = known if cotangents[k] is None else added(cotangents[k], known)  # type: ignore[arg-type]
+        return [c or zeros(a) for c, a in zip(cotangents, self._program.avals[call], strict=True)]
 
     def _back_to(self, k: int) -> None:
         while self._frontier > k:
@@ -271,7 +271,7 @@ class Reverse(Sweep):
         inputs = self._inputs(k)
         cotangents = [self._moving[outputs[j]] for j in known]
         program, params = whole.giving(known), (active, len(known))
-        if any(departs(c.aval, wanted) for c, wanted in zip(cotangents, program.out_avals, strict=True)):
+        if any(dtype_differs(c.aval, value) for c, value in zip(cotangents, program.out_avals, strict=True)):
             gradients = items(apply(MIXED_PULL, (*inputs, *cotangents), (program, *params)))
         elif self._values.keys() >= {*outputs}:
             gradients = items(apply(PULL, (*inputs, *cotangents), (program, *params)))
@@ -287,8 +287,8 @@ class Reverse(Sweep):
 
     def _pull_call(self, call: int) -> None:
         if call in self.rules and any(slot in self._moving for slot, _ in self._items(call)):
-            found = self._apply(call, [*self._cotangents(call), *self._called(call)])
-            for slot, cotangent in zip(self._program.instructions[call][2], found, strict=False):
+            cotangents = self._apply(call, [*self._cotangents(call), *self._called(call)])
+            for slot, cotangent in zip(self._program.instructions[call][2], cotangents, strict=False):
                 if self._moves(slot):
                     self._add(slot, cotangent)
 
@@ -300,22 +300,22 @@ class Forward(Sweep):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.departs = departing([t.aval for t in self._given], [x.aval for x in self._primals])
+        self.mixes_dtypes = dtypes_differ([t.aval for t in self._seeds], [x.aval for x in self._primals])
 
     @cached_property
     def _frontier(self) -> int:
         """The number of parts, from the first, whose tangents are known."""
-        self._moving.update({~k: t for k, t in enumerate(self._given)})
+        self._moving.update({~k: t for k, t in enumerate(self._seeds)})
         return 0
 
     def take_rule(self, call: int, rule: Rule) -> None:
         super().take_rule(call, rule)
-        self.departs |= departing(rule.program.out_avals, self._program.avals[call])
+        self.mixes_dtypes |= dtypes_differ(rule.program.out_avals, self._program.avals[call])
 
     def tangents(self, call: int) -> list[Promise]:
         """Return promises of the tangents of a call's active inputs."""
         avals = [self._program.aval(s) for s in self._tangent_slots(call)]
-        if self.departs:
+        if self.mixes_dtypes:
             avals = [t.aval for t in self._tangents(call)]
         return [self._promise(a, lambda k=k: self._tangents(call)[k]) for k, a in enumerate(avals)]
 
@@ -324,9 +324,9 @@ class Forward(Sweep):
         self._on_to(len(self._parts))
         slots = self._program.out_slots
         values = [self._value(s) for s in slots]
-        avals = tangent_avals(self._program, [t.aval.dtype for t in self._given], outputs)
-        found = [self._moving.get(s) or zeros(a) for s, a in zip(slots, avals, strict=False)]
-        return apply(TUPLE, (*values, *found))
+        avals = tangent_avals(self._program, [t.aval.dtype for t in self._seeds], outputs)
+        tangents = [self._moving.get(s) or zeros(a) for s, a in zip(slots, avals, strict=False)]
+        return apply(TUPLE, (*values, *tangents))
 
     def _tangent_slots(self, call: int) -> list[int]:
         slots = self._program.instructions[call][2]
@@ -362,7 +362,7 @@ class Forward(Sweep):
 
     def _push_call(self, call: int) -> None:
         if call in self.rules:
-            found = self._apply(call, self._tangents(call))
+            tangents = self._apply(call, self._tangents(call))
             for slot, k in self._items(call):
                 if self._moves(slot):
-                    self._moving[slot] = found[k]
+                    self._moving[slot] = tangents[k]

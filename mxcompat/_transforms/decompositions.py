@@ -49,14 +49,14 @@ def _of(op: Op, holds: Callable[[tuple], bool] = _always) -> Callable[[Body], Bo
 
     def register(body: Body) -> Body:
         @RULES.of(op)
-        def pull(g: Any, y: Any, params: tuple, wanted: Sequence[bool], *inputs: Symbolic) -> Any:
+        def pull(g: Any, y: Any, params: tuple, needs_grad: Sequence[bool], *inputs: Symbolic) -> Any:
             if not holds(params):
-                return plain and plain(g, y, params, wanted, *inputs)
+                return plain and plain(g, y, params, needs_grad, *inputs)
             made = _made(body, dict(zip(op.params, params, strict=True)), y, inputs)
-            places = [k for k, on in enumerate(wanted) if on]
+            places = [k for k, on in enumerate(needs_grad) if on]
             cotangents = g if isinstance(y, tuple) else (g,)
             found = iter(inlined(made.program, made.values, tuple(places), cotangents, inputs))
-            return tuple([next(found) if on else None for on in wanted])
+            return tuple([next(found) if on else None for on in needs_grad])
 
         @FORWARD.of(op)
         def push(tangents: Sequence[Any], y: Any, params: tuple, *inputs: Symbolic) -> Any:

@@ -14,13 +14,13 @@ from mxcompat._compat.dialects import ir
 from .. import policy
 from .modules import COSTLY, FUSED, bodies, called, kept
 
-__all__ = ["compute_once"]
+__all__ = ["materialize_shared"]
 
 _FREE = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.convert"})
 """Operations that cost nothing in a loop."""
 
 
-def compute_once(module: Any) -> None:
+def materialize_shared(module: Any) -> None:
     """Materialize repeated values, in place in a StableHLO module for one device."""
     repeating: dict[Any, Any] = {}
     functions = bodies(module)

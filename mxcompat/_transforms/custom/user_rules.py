@@ -51,13 +51,13 @@ def reverse_rule(call: UserCall, promises: Sequence[Promise], mode: str) -> Body
         outputs = restore(call.value, following)
         result = call.function._vjp(args[0] if len(args) == 1 else args, cotangents, outputs, **kwargs)
         primals = [p.aval for p in promises[: call.count]]
-        found = nodes_in(result)[: len(primals)]  # MLX ignores the rest
-        if any(f.aval.shape != p.shape for f, p in zip(found, primals, strict=False)):
+        returned = nodes_in(result)[: len(primals)]  # MLX ignores the rest
+        if any(f.aval.shape != p.shape for f, p in zip(returned, primals, strict=False)):
             raise ValueError(
                 f"[custom_function] The vjp rule must return cotangents like the arguments, "
-                f"{primals}, but returned {[f.aval for f in found]}."
+                f"{primals}, but returned {[f.aval for f in returned]}."
             )
-        return capture.close(found)
+        return capture.close(returned)
 
 
 def forward_rule(
@@ -69,17 +69,17 @@ def forward_rule(
         args, kwargs = restore(call.arguments, following)
         if kwargs:
             raise ValueError("[custom jvp] Function should only accept positional arguments")
-        tangents = rebuilt(args, [next(following) if wanted else None for wanted in active])
+        tangents = rebuilt(args, [next(following) if on else None for on in active])
         one = len(args) == 1
         result = call.function._jvp(args[0] if one else args, tangents[0] if one else tangents)
-        found = nodes_in(result)[: len(outputs)]
-        found += [zeros(a) for a in outputs[len(found) :]]
-        if [f.aval.shape for f in found] != [a.shape for a in outputs]:
+        returned = nodes_in(result)[: len(outputs)]
+        returned += [zeros(a) for a in outputs[len(returned) :]]
+        if [f.aval.shape for f in returned] != [a.shape for a in outputs]:
             raise ValueError(
                 f"[custom_function] The jvp rule must return tangents like the outputs, {list(outputs)}, but "
-                f"returned {[f.aval for f in found]}."
+                f"returned {[f.aval for f in returned]}."
             )
-        return capture.close(found)
+        return capture.close(returned)
 
 
 def batching_rule(
@@ -101,20 +101,21 @@ def batching_rule(
         result = call.function._vmap(args[0] if one else args, axes[0] if one else axes)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ValueError("[custom vmap] Vmap function should return a tuple with 2 items.")
-        found = nodes_in(result[0])
+        returned = nodes_in(result[0])
         out_axes = _flat_axes(*result)
-        shapes = [x.aval.shape for x in found]
-        axes = (*out_axes, *[0] * (len(program.out_avals) - len(found)))
-        wanted = [
+        shapes = [x.aval.shape for x in returned]
+        axes = (*out_axes, *[0] * (len(program.out_avals) - len(returned)))
+        expected_shapes = [
             a.shape if axis is None else _with_axis(a.shape, axis, size)
             for a, axis in zip(program.out_avals, axes, strict=False)
         ]
-        if shapes != wanted:
+        if shapes != expected_shapes:
             raise ValueError(
                 f"[custom_function] The vmap rule must return what the function returns, with an axis more: arrays of "
-                f"shapes {[*map(format_shape, wanted)]}, but returned {[*map(format_shape, shapes)]}."
+                f"shapes {[*map(format_shape, expected_shapes)]}, but returned {[*map(format_shape, shapes)]}."
             )
-        return capture.close([cast_node(x, a.dtype) for x, a in zip(found, program.out_avals, strict=False)]), out_axes
+        casts = [cast_node(x, a.dtype) for x, a in zip(returned, program.out_avals, strict=False)]
+        return capture.close(casts), out_axes
 
 
 def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
@@ -124,12 +125,12 @@ def _with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
 
 def _flat_axes(tree: Any, axes: Any) -> tuple[int | None, ...]:
     """Return the axis of each array of a tree, from a prefix tree of axes."""
-    found: list[int | None] = []
+    flat: list[int | None] = []
 
     def add(_: array, axis: Any) -> None:
         if axis is not None and not isinstance(axis, int):
             raise bad_cast("an axis is an int or None")
-        found.append(axis)
+        flat.append(axis)
 
     visit_by_prefix(add, tree, axes)
-    return tuple(found)
+    return tuple(flat)

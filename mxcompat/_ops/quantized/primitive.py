@@ -58,10 +58,10 @@ def _named(how: Scheme, inputs: tuple, left: bool, right: bool, scaled: bool) ->
     """Return words, scales, biases, the matrix numbers of the left and the right side, and the global scales. A missing
     input is None."""
     scales, biases, w, rest = matrix_inputs(how, inputs)
-    given = list(rest)
-    lhs = given.pop(0) if left else None
-    rhs = given.pop(0) if right else None
-    return w, scales, biases, lhs, rhs, given[0] if scaled else None
+    remaining = list(rest)
+    lhs = remaining.pop(0) if left else None
+    rhs = remaining.pop(0) if right else None
+    return w, scales, biases, lhs, rhs, remaining[0] if scaled else None
 
 
 def _plain(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Any:
@@ -133,19 +133,19 @@ def _foreign(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, rig
     )
 
 
-def _numbers(given: Any, count: int, axes: tuple[int, ...], lead: tuple[int, ...]) -> Any:
+def _numbers(chosen: Any, count: int, axes: tuple[int, ...], lead: tuple[int, ...]) -> Any:
     """Return the number of the matrix for each product, of `count` matrices with these leading axes."""
-    numbers = np.arange(count).reshape(axes) if given is None else jnp.clip(given, 0, count - 1)
+    numbers = np.arange(count).reshape(axes) if chosen is None else jnp.clip(chosen, 0, count - 1)
     return jnp.broadcast_to(numbers, lead).reshape(-1).astype(np.int32)
 
 
 @cache
 def _primitive() -> Any:
-    made = primitive("quantized_product", _plain, _foreign)
-    ad.primitive_jvps[made] = _jvp
-    ad.primitive_transposes[made] = _transposed
-    batching.primitive_batchers[made] = _batched
-    return made
+    product = primitive("quantized_product", _plain, _foreign)
+    ad.primitive_jvps[product] = _jvp
+    ad.primitive_transposes[product] = _transposed
+    batching.primitive_batchers[product] = _batched
+    return product
 
 
 def _jvp(primals: tuple, tangents: tuple, **params: Any) -> tuple[Any, Any]:
@@ -158,10 +158,10 @@ def _jvp(primals: tuple, tangents: tuple, **params: Any) -> tuple[Any, Any]:
     if moved:
 
         def of_moved(*values: Any) -> Any:
-            given = list(inputs)
+            moved_inputs = list(inputs)
             for k, value in zip(moved, values, strict=True):
-                given[k - 1] = value
-            return _plain(x, *given, **params)
+                moved_inputs[k - 1] = value
+            return _plain(x, *moved_inputs, **params)
 
         _, change = jax.jvp(of_moved, [primals[k] for k in moved], [tangents[k] for k in moved])
         total = change if total is None else total + change
@@ -173,10 +173,10 @@ def _transposed(g: Any, x: Any, *inputs: Any, how: Scheme, transpose: bool, left
     none = [None] * len(inputs)
     if type(g) is ad.Zero:
         return [ad.Zero(x.aval), *none]
-    shape, given = x.aval.shape, list(inputs)
+    shape, remaining = x.aval.shape, list(inputs)
     place = 3 if how.mode == "affine" else 2
-    lhs = given.pop(place) if left else None
-    back = _primitive().bind(g, *given, how=how, transpose=not transpose, left=False, **params)
+    lhs = remaining.pop(place) if left else None
+    back = _primitive().bind(g, *remaining, how=how, transpose=not transpose, left=False, **params)
     if lhs is not None:
         count = math.prod(shape[:-2])
         numbers = jnp.broadcast_to(jnp.clip(lhs, 0, count - 1), back.shape[:-2]).reshape(-1)

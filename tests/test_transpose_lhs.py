@@ -7,7 +7,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat import ext
-from mxcompat._graph.passes.products import transpose_first
+from mxcompat._graph.passes.transpose_lhs import transpose_lhs
 
 RNG = np.random.default_rng(0)
 G = RNG.standard_normal((64, 256)).astype(np.float32)
@@ -53,7 +53,7 @@ def test_which_products(f, g, x, transposed):
     lowered = jax.jit(f).lower(g, x)
     module = lowered.compiler_ir("stablehlo")
     before = str(module)
-    transpose_first(module)
+    transpose_lhs(module)
     module.operation.verify()
     after = str(module)
     assert (after != before) is (transposed is not None)
@@ -67,7 +67,7 @@ def test_what_xla_makes_of_them():
     """Count the library calls of XLA's own choice. When XLA makes them without the pass, the pass can go."""
     options = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
     found = []
-    for change in (lambda module: None, transpose_first):
+    for change in (lambda module: None, transpose_lhs):
         lowered = jax.jit(lambda g, x: over_first(g, x)).lower(G, X)
         change(lowered.compiler_ir("stablehlo"))
         found.append(" dot(" in lowered.compile(options).as_text().split("ENTRY")[1])

@@ -7,7 +7,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat._graph import policy
-from mxcompat._graph.passes.stages import reduce_in_stages
+from mxcompat._graph.passes.tree_reduce import tree_reduce
 
 RNG = np.random.default_rng(0)
 
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(0)
 def reductions(f, *inputs):
     """Return the number of reductions after the pass."""
     module = jax.jit(f).lower(*inputs).compiler_ir("stablehlo")
-    reduce_in_stages(module)
+    tree_reduce(module)
     return str(module).count("stablehlo.reduce")
 
 

@@ -18,10 +18,10 @@ from mxcompat._compat.dialects import ir, stablehlo
 from .. import policy
 from .modules import COMBINE, kept, op_name, reduction, replace, reshaped
 
-__all__ = ["reduce_in_stages"]
+__all__ = ["tree_reduce"]
 
 
-def reduce_in_stages(module: Any) -> None:
+def tree_reduce(module: Any) -> None:
     """Split long reductions, in place in a StableHLO module for one device."""
     replace(module, "stablehlo.reduce", _is_long, partial(_in_stages, module))
 

@@ -19,13 +19,13 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import BODY, FAILURE, INDEX_ERROR, WITHIN, Failure
+from mxcompat._graph.ir.rules import BODY, FAILURE, INDEX_ERROR, SUBPROGRAMS, Failure
 from mxcompat._graph.run.failures import beside, messages, run
 from mxcompat._jax import jax, jnp
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
 from .dependence import reached_slots
-from .integers import passes_integers, stand_in, standing_in
+from .integers import float_proxy, passes_integers, with_float_proxies
 from .tangents import tangent_avals
 
 __all__ = ["JVP", "VJP", "VMAP", "check_indices", "cotangent_of", "dependent_outputs", "gradient_of", "tangent_of"]
@@ -40,8 +40,8 @@ def _vjp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
         outs = program.replay([*xs, *args[primals:]])
         return outs[:outputs], outs
 
-    with differentiating(forward=False), standing_in() if through else nullcontext():
-        values, pull, outs = jax.vjp(function, [stand_in(x) for x in args[:primals]], has_aux=True)
+    with differentiating(forward=False), with_float_proxies() if through else nullcontext():
+        values, pull, outs = jax.vjp(function, [float_proxy(x) for x in args[:primals]], has_aux=True)
         given = zip(cotangents, values, program.out_avals, strict=False)
         (grads,) = pull([cotangent_of(c, y, a) for c, y, a in given])
     if through:
@@ -87,14 +87,14 @@ def _jvp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
     count = len(program.in_avals)
     args, tangents = list(inputs[:count]), inputs[count:]
     through = _through_integers(program, primals, outputs)
-    points = [stand_in(x) for x in args[:primals]]
+    points = [float_proxy(x) for x in args[:primals]]
 
     def function(xs: list[Any]) -> tuple[list[Any], list[Any]]:
         outs = program.replay([*xs, *args[primals:]])
         return outs[:outputs], outs
 
     pushed = [jnp.asarray(t).astype(x.dtype) for x, t in zip(points, tangents, strict=True)]
-    with differentiating(forward=True), standing_in() if through else nullcontext():
+    with differentiating(forward=True), with_float_proxies() if through else nullcontext():
         _, out_tangents, outs = jax.jvp(function, (points,), (pushed,), has_aux=True)
     if through:
         outs = program.replay(args)
@@ -176,9 +176,9 @@ def _check_indices(program: Program, active: set[int], outputs: int, transform: 
     reached = {s for s in reached_slots(program, range(outputs)) if s >= 0 and s in active}
     for slot in sorted(reached, reverse=transform == "VJP"):
         op, params, slots = program.instructions[slot]
-        within = WITHIN.get(op)
-        if within is not None:
-            for inner, inputs in within(params, {k for k, s in enumerate(slots) if s in active}, transform):
+        subprograms = SUBPROGRAMS.get(op)
+        if subprograms is not None:
+            for inner, inputs in subprograms(params, {k for k, s in enumerate(slots) if s in active}, transform):
                 _check_indices(inner, {~k for k in inputs}, len(inner.out_slots), transform)
         elif op.indices is not None or op in INDEX_ERROR:
             places = {k for k, s in enumerate(slots) if s in active and k >= (op.indices or 0)}
@@ -194,12 +194,12 @@ def _indices_error(op: Op) -> Callable[..., Exception]:
     return lambda transform, *_: ValueError(no_derivative(op.name, "indices", transform))
 
 
-@WITHIN.of(CALL, CHECKPOINT, VMAP)
+@SUBPROGRAMS.of(CALL, CHECKPOINT, VMAP)
 def _as_they_are(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     return [(params[0], active)]
 
 
-@WITHIN.of(PURE_CALL)
+@SUBPROGRAMS.of(PURE_CALL)
 def _the_first(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     return [(params[0], {k for k in active if k < params[1]})]
 

@@ -18,10 +18,10 @@ from mxcompat._compat.dialects import ir, stablehlo
 
 from .modules import bodies, float_type, hidden, named, op_name, product, replace, reshaped
 
-__all__ = ["add_to_rows_apart", "multiply_rows"]
+__all__ = ["add_after_matvec", "multiply_by_column"]
 
 
-def multiply_rows(module: Any) -> None:
+def multiply_by_column(module: Any) -> None:
     """Replace products of a row and a transposed argument, in place in a StableHLO module."""
     main = bodies(module)["main"]
     replace(module, "stablehlo.dot_general", lambda op: _is_row_by_transposed(op, main), _product)
@@ -51,7 +51,7 @@ def _product(op: Any) -> Any:
     return product(matrix, column, op.results[0].type, op.attributes.get("precision_config"))
 
 
-def add_to_rows_apart(module: Any) -> None:
+def add_after_matvec(module: Any) -> None:
     """Add values to matrix-vector products after the product, in place in a StableHLO module."""
     with module.context, ir.Location.unknown():
         for op in named(module, "stablehlo.dot_general"):

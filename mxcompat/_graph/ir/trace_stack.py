@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .capture import Capture
 
 __all__ = [
-    "any_shape", "given", "innermost_trace", "modes_of", "oldest_trace", "readable", "transforms_of", "under_way",
+    "any_shape", "innermost_trace", "modes_of", "oldest_trace", "other_arguments", "readable", "transforms_of",
+    "under_way",
 ]  # fmt: skip
 
 _NO_TRACE = 1 << 62
@@ -48,9 +49,9 @@ def modes_of(nodes: Sequence[Node]) -> set[str]:
     return {capture.mode for capture in live if capture.id <= newest}
 
 
-def given() -> list[Node]:
+def other_arguments() -> list[Node]:
     """Return the argument nodes of this thread's captured functions that have no placeholder."""
-    return [n for capture in under_way.live for n in capture.given]
+    return [n for capture in under_way.live for n in capture.other_arguments]
 
 
 def transforms_of(nodes: Sequence[Node]) -> list[Capture]:

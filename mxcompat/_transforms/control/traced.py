@@ -21,7 +21,7 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._ops.random.state import state as random_state
 
 from ..trees import like_tuple, nodes_in, restore, structure
-from .customs import close_settled, modes_around
+from .customs import close_specialized, modes_around
 
 __all__ = ["Traced", "arrays_in", "check_alike", "traced", "with_paths"]
 
@@ -59,7 +59,7 @@ class Traced(NamedTuple):
 
 
 def traced(
-    fun: Callable[..., Any], arguments: Any, avals: Sequence[Aval], given: Sequence[Node], convert: Callable[[Any], Any]
+    fun: Callable[..., Any], arguments: Any, avals: Sequence[Aval], reals: Sequence[Node], convert: Callable[[Any], Any]
 ) -> Traced:
     """Run a function on placeholders.
 
@@ -67,7 +67,7 @@ def traced(
         fun: the user's function.
         arguments: the structure of the tuple of its arguments.
         avals: the avals of the arrays in the arguments.
-        given: the nodes that the placeholders stand for, or are slices of. They tell which transforms enclose the call.
+        reals: the nodes that the placeholders stand for, or are slices of. They tell which transforms enclose the call.
         convert: a function to apply to the returned value.
     """
     with Capture([KEY, *avals]) as capture:
@@ -82,20 +82,20 @@ def traced(
         outputs = nodes_in(value)
         if key is first:
             capture.placeholders = others
-            body = _closed(capture, outputs, given)
+            body = _closed(capture, outputs, reals)
             return Traced(body.program, body.captured, structure(value), False, None)
-        body = _closed(capture, [key, *outputs], given)
+        body = _closed(capture, [key, *outputs], reals)
         capture.placeholders = [first]
         alone = capture.close([key])
         own = not any(op is PLACEHOLDER for op, _, _ in alone.program.instructions)
     return Traced(body.program, body.captured, structure(value), True, alone if own else None)
 
 
-def _closed(capture: Capture, outputs: Sequence[Node], given: Sequence[Node]) -> Body:
-    modes = modes_around(given)
-    if capture.is_enclosed and not modes:  # captured nodes may depend on a transform even if `given` does not
+def _closed(capture: Capture, outputs: Sequence[Node], reals: Sequence[Node]) -> Body:
+    modes = modes_around(reals)
+    if capture.is_enclosed and not modes:  # captured nodes may depend on a transform even if `reals` do not
         modes = modes_around([n for n in capture.close(outputs).captured if n.trace < capture.id])
-    return close_settled(capture, outputs, modes)
+    return close_specialized(capture, outputs, modes)
 
 
 def arrays_in(tree: Any, function: str, what: str, path: str = "") -> Any:
@@ -143,12 +143,12 @@ def check_alike(function: str, what: str, old: Any, new: Any, before: str, after
     Raises:
         ValueError: if the trees' arrays differ in place, shape or dtype; the message names the first difference.
     """
-    wanted, given = dict(with_paths(old, what)), dict(with_paths(new, what))
-    for path in {**wanted, **given}:
-        kinds = [str(found[path]._node.aval) if path in found else "no array" for found in (wanted, given)]
+    old_arrays, new_arrays = dict(with_paths(old, what)), dict(with_paths(new, what))
+    for path in {**old_arrays, **new_arrays}:
+        kinds = [str(arrays[path]._node.aval) if path in arrays else "no array" for arrays in (old_arrays, new_arrays)]
         if kinds[0] != kinds[1]:
             raise ValueError(
                 f"[{function}] {what} must have the same arrays {before} and {after}, but {path} is {kinds[0]} "
                 f"{before} and {kinds[1]} {after}."
             )
-    return [given[path] for path in wanted]
+    return [new_arrays[path] for path in old_arrays]

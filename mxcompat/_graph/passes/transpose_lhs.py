@@ -13,10 +13,10 @@ from mxcompat._compat.dialects import ir, stablehlo
 from .. import policy
 from .modules import float_type, named, product
 
-__all__ = ["transpose_first"]
+__all__ = ["transpose_lhs"]
 
 
-def transpose_first(module: Any) -> None:
+def transpose_lhs(module: Any) -> None:
     """Transpose left matrices, in place in a StableHLO module."""
     with module.context, ir.Location.unknown():
         for op in named(module, "stablehlo.dot_general"):

@@ -1,8 +1,8 @@
 """Cut a Program at some of its instructions, so that the pieces become separate nodes of the graph.
 
-A step (a collective) runs by itself and is never part of compiled code. So a node whose Program holds steps is replaced
-by nodes for the steps and for the parts between them. The sweeps of `custom/sweep.py` cut at the calls of custom
-functions in the same way.
+An effect (a collective) runs by itself and is never part of compiled code. So a node whose Program has effects is
+replaced by nodes for the effects and for the parts between them. The sweeps of `custom/eager_vjp.py` cut at the calls
+of custom functions in the same way.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from mxcompat._graph.ir.node import ITEM, Node, apply, items
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import STEP, STEP_BATCH
+from mxcompat._graph.ir.rules import EFFECT, EFFECT_BATCH
 from mxcompat._graph.run.failures import fails, may_fail
 from mxcompat._ops.batching import broadcast_unbatched
 from mxcompat._ops.define import TABLE
 
-from .calls import CALL, holds_steps, is_stepped, run, smooth_inputs
-from .lowering import VMAP
+from .calls import CALL, has_effects, is_effectful, run, smooth_inputs
 from .split import Segment, segments
+from .transform_ops import VMAP
 
 __all__ = ["called", "mapped_over", "parts", "run_in_parts"]
 
 
 def run_in_parts(program: Program, inputs: tuple[Node, ...]) -> list[Node]:
-    """Return the outputs of a Program; the inputs must have its avals. A Program with steps runs in parts. Instructions
-    that may fail run separately, so that their failure does not affect the other outputs."""
-    if holds_steps(program):
+    """Return the outputs of a Program; the inputs must have its avals. A Program with effects runs in parts.
+    Instructions that may fail run separately, so that their failure does not affect the other outputs."""
+    if has_effects(program):
         return items(_parted(program, inputs, len(inputs)))
-    apart = _what_may_fail_apart(program) if may_fail(program) else None
-    if apart is None:
+    separate = _fallible_segments(program) if may_fail(program) else None
+    if separate is None:
         return items(run(program, inputs))
     env: dict[int, Node] = {~k: n for k, n in enumerate(inputs)}
-    for segment in apart:
+    for segment in separate:
         env.update(zip(segment.outputs, items(_of_segment(segment, env)), strict=True))
     return [env[s] for s in program.out_slots]
 
@@ -45,7 +45,7 @@ def _of_segment(segment: Segment, env: dict[int, Node]) -> Node:
     return run(segment.program, (*[env[s] for s in segment.inputs], *segment.captured))
 
 
-def _what_may_fail_apart(program: Program) -> list[Segment] | None:
+def _fallible_segments(program: Program) -> list[Segment] | None:
     """Return two segments: the instructions that cannot fail, and the rest. Return None if all outputs may fail, or if
     the Program cannot be cut that way."""
     if "failing" not in program.facts:
@@ -65,10 +65,10 @@ def _cut_at_failures(program: Program) -> list[Segment] | None:
 
 
 def called(op: Op, params: tuple, inputs: tuple[Node, ...]) -> Node:
-    """Make the node of an op that runs a Program, of whose inputs only some have gradients. A Program with steps runs
+    """Make the node of an op that runs a Program, of whose inputs only some have gradients. A Program with effects runs
     in parts."""
     program, count, *_ = params
-    return _parted(program, inputs, count) if holds_steps(program) else apply(op, inputs, params)
+    return _parted(program, inputs, count) if has_effects(program) else apply(op, inputs, params)
 
 
 def _parted(program: Program, inputs: tuple[Node, ...], count: int) -> Node:
@@ -76,7 +76,7 @@ def _parted(program: Program, inputs: tuple[Node, ...], count: int) -> Node:
     env |= {~k: apply(TABLE["stop_gradient"], (n,)) for k, n in enumerate(inputs) if k >= count}
     for part, segment in _cut(program):
         op, params, slots = program.instructions[part[0]]
-        if is_stepped(op, params):
+        if is_effectful(op, params):
             _place(program, part, items(_alone(op, params, tuple([env[s] for s in slots]))), env)
         else:
             env.update(zip(segment.outputs, items(_of_segment(segment, env)), strict=True))
@@ -84,7 +84,7 @@ def _parted(program: Program, inputs: tuple[Node, ...], count: int) -> Node:
 
 
 def _alone(op: Op, params: tuple, inputs: tuple[Node, ...]) -> Node:
-    if op in STEP or any(n.trace for n in inputs):
+    if op in EFFECT or any(n.trace for n in inputs):
         return apply(op, inputs, params)
     return _parted(params[0], inputs, len(inputs) if op is CALL else smooth_inputs(op, params).stop)
 
@@ -96,10 +96,10 @@ def _place(program: Program, part: Sequence[int], results: Sequence[Node], env: 
 
 
 def _cut(program: Program) -> list[tuple[list[int], Segment]]:
-    """Cut a Program into its steps and the parts between them."""
+    """Cut a Program into its effects and the parts between them."""
     if "cut" not in program.facts:
-        steps = {k for k, (op, params, _) in enumerate(program.instructions) if is_stepped(op, params)}
-        found = parts(program, steps)
+        effects = {k for k, (op, params, _) in enumerate(program.instructions) if is_effectful(op, params)}
+        found = parts(program, effects)
         cut = segments(program, found, lambda slot: False)
         assert cut is not None, "the results of an op that has several are in its part"
         program.facts["cut"] = list(zip(found, cut, strict=True))
@@ -110,21 +110,21 @@ def mapped_over(
     program: Program, inputs: Sequence[Node], in_axes: tuple[int | None, ...], out_axes: tuple[int | None, ...],
     size: int,
 ) -> Node:  # fmt: skip
-    """Return the node for `vmap` of a Program with steps; the Program runs in parts."""
+    """Return the node for `vmap` of a Program with effects; the Program runs in parts."""
     env: dict[int, tuple[Node, bool]] = {
         ~k: (n if axis is None else _moved(n, axis, 0), axis is not None)
         for k, (n, axis) in enumerate(zip(inputs, in_axes, strict=True))
     }
     for part, segment in _cut(program):
         op, params, slots = program.instructions[part[0]]
-        stepped = is_stepped(op, params)
-        reads = slots if stepped else segment.inputs
+        effectful = is_effectful(op, params)
+        reads = slots if effectful else segment.inputs
         given, flags = tuple([env[s][0] for s in reads]), tuple([env[s][1] for s in reads])
-        if not stepped:
+        if not effectful:
             node = _segment_over_axis(segment, given, flags, size)
             found = zip(segment.outputs, items(node), strict=True)
         else:
-            results = STEP_BATCH[op](params, given, flags, size) if any(flags) else items(apply(op, given, params))
+            results = EFFECT_BATCH[op](params, given, flags, size) if any(flags) else items(apply(op, given, params))
             found = [(s, results[program.instructions[s][1][0]]) for s in part[1:]]
         env.update({slot: (result, any(flags)) for slot, result in found})
     outputs = []

@@ -7,7 +7,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat import ext
-from mxcompat._graph.passes.repeats import compute_once
+from mxcompat._graph.passes.materialize_shared import materialize_shared
 
 TABLE = np.linspace(0, 3, 512 * 32, dtype=np.float32).reshape(512, 32)
 ROWS = np.ones((8, 512, 32), np.float32)
@@ -22,7 +22,7 @@ def long(x, count):
 def calls(f, *inputs):
     lowered = jax.jit(f).lower(*inputs)
     module = lowered.compiler_ir("stablehlo")
-    compute_once(module)
+    materialize_shared(module)
     text = str(module)
     compiled = lowered.compile()
     assert compiled.as_text().count("to_apply=%kept_") == text.count("call @kept_")  # XLA keeps all of them

@@ -32,7 +32,7 @@ import mxcompat._ops.linalg.pullback
 import mxcompat._ops.movement.batch
 import mxcompat._ops.movement.host
 import mxcompat._ops.movement.pullback
-import mxcompat._ops.padding.rules
+import mxcompat._ops.padding.padded_rules
 import mxcompat._ops.products.batch
 import mxcompat._ops.products.host
 import mxcompat._ops.products.host_einsum

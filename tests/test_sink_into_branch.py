@@ -8,8 +8,8 @@ import pytest
 import mxcompat.core as mx
 from mxcompat import ext
 from mxcompat._graph import policy
-from mxcompat._graph.passes.branches import compute_in_branches
 from mxcompat._graph.passes.modules import named
+from mxcompat._graph.passes.sink_into_branch import sink_into_branches
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -18,7 +18,7 @@ def inside(f, *inputs):
     """Return the names of the operations in the branch that is taken if the condition is true."""
     lowered = jax.jit(f).lower(*inputs)
     module = lowered.compiler_ir("stablehlo")
-    compute_in_branches(module)
+    sink_into_branches(module)
     module.operation.verify()
     for old, new in zip(jax.tree.leaves(jax.jit(f)(*inputs)), jax.tree.leaves(lowered.compile()(*inputs)), strict=True):
         np.testing.assert_array_equal(old, new)

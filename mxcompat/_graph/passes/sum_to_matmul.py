@@ -15,10 +15,10 @@ from mxcompat._compat.dialects import ir, stablehlo
 from .. import policy
 from .modules import FUSED, keep, op_name, product, reduction, replace, reshaped
 
-__all__ = ["multiply_sums"]
+__all__ = ["sums_to_matmuls"]
 
 
-def multiply_sums(module: Any) -> None:
+def sums_to_matmuls(module: Any) -> None:
     """Replace sums over many rows, in place in a StableHLO module."""
     replace(module, "stablehlo.reduce", _is_sum_of_rows, partial(_product, module))
 
@@ -36,7 +36,7 @@ def _is_sum_of_rows(op: Any) -> bool:
         and min(rows, columns) >= policy.SUMMED_SIDE
         and rows * columns >= policy.SUMMED_ELEMENTS
         and _is_zero(op.operands[1])
-        and (rows * columns < policy.STAGED_ELEMENTS or _is_shared(op.operands[0]))  # other sums are split by `stages`
+        and (rows * columns < policy.STAGED_ELEMENTS or _is_shared(op.operands[0]))  # else it is for `tree_reduce`
     )
 
 

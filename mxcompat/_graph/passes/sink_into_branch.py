@@ -13,12 +13,12 @@ from mxcompat._compat.dialects import ir
 from .. import policy
 from .modules import COSTLY, FUSED, bodies, called, named, op_name
 
-__all__ = ["compute_in_branches"]
+__all__ = ["sink_into_branches"]
 
 _CONSTANT = frozenset({"stablehlo.constant", "stablehlo.iota"})
 
 
-def compute_in_branches(module: Any) -> None:
+def sink_into_branches(module: Any) -> None:
     """Sink operands into branches, in place in a StableHLO module."""
     elementwise = {
         name

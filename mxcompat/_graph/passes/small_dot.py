@@ -15,10 +15,10 @@ from mxcompat._compat.dialects import ir, stablehlo
 from .. import policy
 from .modules import float_type, hidden, replace, reshaped
 
-__all__ = ["add_in_order"]
+__all__ = ["expand_small_dots"]
 
 
-def add_in_order(module: Any) -> None:
+def expand_small_dots(module: Any) -> None:
     """Replace small matrix products, in place in a StableHLO module."""
     replace(module, "stablehlo.dot_general", _is_small, _sum)
 

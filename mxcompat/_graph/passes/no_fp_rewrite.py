@@ -17,7 +17,7 @@ from mxcompat._compat.dialects import ir, stablehlo
 from .barriers import require_barriers
 from .modules import MOVES, across, bodies, float_type, hidden, named, op_name
 
-__all__ = ["keep_identities_apart"]
+__all__ = ["prevent_fp_rewrites"]
 
 _DIVIDE, _EXP, _LOG, _MULTIPLY, _POWER, _SQRT = (
     f"stablehlo.{name}" for name in ("divide", "exponential", "log", "multiply", "power", "sqrt")
@@ -28,10 +28,10 @@ _REACHED = MOVES | {f"stablehlo.{name}" for name in ("add", "convert", "divide",
 """Operations whose result is NaN wherever an operand is."""
 
 
-def keep_identities_apart(module: Any) -> None:
+def prevent_fp_rewrites(module: Any) -> None:
     """Hide operands and keep NaNs, in place in a StableHLO module."""
-    found = [op for op in named(module, _EXP, *_SIMPLIFIED) if float_type(op.results[0]) is not None]
-    if not found:
+    candidates = [op for op in named(module, _EXP, *_SIMPLIFIED) if float_type(op.results[0]) is not None]
+    if not candidates:
         return
     functions, calls = bodies(module), named(module, "func.call")
 
@@ -52,9 +52,9 @@ def keep_identities_apart(module: Any) -> None:
             else:
                 yield value
 
-    exponentials = [op for op in found if op.name == _EXP]
+    exponentials = [op for op in candidates if op.name == _EXP]
     not_numbers = _not_numbers(module) if exponentials else set()
-    inner = {value for op in found if op.name != _EXP for value in _simplified(op, origins)}
+    inner = {value for op in candidates if op.name != _EXP for value in _simplified(op, origins)}
     if inner:
         require_barriers()
     with module.context, ir.Location.unknown():
@@ -67,14 +67,14 @@ def keep_identities_apart(module: Any) -> None:
 
 def _simplified(op: Any, origins: Callable[[Any], Iterator[Any]]) -> list[Any]:
     """Return the values read by an operation that XLA would simplify together with it."""
-    found = [*origins(op.operands[op.name == _DIVIDE])]
+    operands = [*origins(op.operands[op.name == _DIVIDE])]
     if op.name == _LOG:
-        return [x for x in found if op_name(x) == _EXP or op_name(x) in _POWERS]
+        return [x for x in operands if op_name(x) == _EXP or op_name(x) in _POWERS]
     if op.name == _SQRT:
-        return [x for x in found if op_name(x) == _POWER or _is_square(x)]
+        return [x for x in operands if op_name(x) == _POWER or _is_square(x)]
     if op.name == _MULTIPLY and _EXP not in map(op_name, origins(op.operands[1])):
         return []
-    return [x for x in found if op_name(x) == _EXP]
+    return [x for x in operands if op_name(x) == _EXP]
 
 
 def _is_square(value: Any) -> bool:
@@ -92,14 +92,14 @@ def _is_of_one(op: Any) -> bool:
 
 def _not_numbers(module: Any) -> set[Any]:
     """Return the values that an infinite or NaN constant of the program reaches."""
-    found: set[Any] = set()
+    nans: set[Any] = set()
     stack = [op.results[0] for op in named(module, "stablehlo.constant") if _is_no_number(op)]
     while stack:
         value = stack.pop()
-        if value not in found:
-            found.add(value)
+        if value not in nans:
+            nans.add(value)
             stack += [result for use in value.uses if use.owner.name in _REACHED for result in use.owner.results]
-    return found
+    return nans
 
 
 def _is_no_number(constant: Any) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat import ext
-from mxcompat._graph.passes.rows import add_to_rows_apart, multiply_rows
+from mxcompat._graph.passes.matvec_layout import add_after_matvec, multiply_by_column
 
 RNG = np.random.default_rng(0)
 W = RNG.standard_normal((40, 30)).astype(np.float32)
@@ -39,7 +39,7 @@ def test_which_products(f, x, turned):
     lowered = jax.jit(f).lower(x, W.astype(x.dtype))
     module = lowered.compiler_ir("stablehlo")
     before = str(module)
-    multiply_rows(module)
+    multiply_by_column(module)
     module.operation.verify()
     assert (str(module) != before) is turned
     assert ("dot_general %arg1," in str(module)) is turned
@@ -82,7 +82,7 @@ def test_what_is_added_to_a_product_of_a_vector_is_added_after_it(f, x, apart):
     want = np.array(f(*map(jnp.asarray, (x, W, BIAS))))
     module = lowered.compiler_ir("stablehlo")
     before = str(module)
-    add_to_rows_apart(module)
+    add_after_matvec(module)
     module.operation.verify()
     assert (str(module) != before) is apart
     compiled = lowered.compile()

@@ -17,7 +17,7 @@ from mxcompat._compat.dialects import ir
 from .barriers import require_barriers
 from .modules import bodies, kept, named
 
-__all__ = ["read_before_writing"]
+__all__ = ["materialize_operands"]
 
 _SLICE = "stablehlo.dynamic_update_slice"
 _UPDATES = (_SLICE, "stablehlo.scatter")
@@ -26,7 +26,7 @@ _UPDATES = (_SLICE, "stablehlo.scatter")
 _CONSTANT = ("stablehlo.constant", "stablehlo.iota")
 
 
-def read_before_writing(module: Any) -> None:
+def materialize_operands(module: Any) -> None:
     """Materialize operands that overlap with their update, in place in a StableHLO module."""
     if not named(module, _SLICE):
         return

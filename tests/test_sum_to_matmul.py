@@ -6,7 +6,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat import ext
-from mxcompat._graph.passes.sums import multiply_sums
+from mxcompat._graph.passes.sum_to_matmul import sums_to_matmuls
 
 RNG = np.random.default_rng(0)
 SMALL = RNG.standard_normal((8, 20, 20, 32)).astype(np.float32)
@@ -15,7 +15,7 @@ LARGE = RNG.standard_normal((16, 40, 20, 32)).astype(np.float32)
 
 def changed(f, x):
     module = jax.jit(f).lower(x).compiler_ir("stablehlo")
-    multiply_sums(module)
+    sums_to_matmuls(module)
     module.operation.verify()
     return str(module)
 
