@@ -654,7 +654,7 @@ def test_what_is_loaded_is_counted(kind: str, tmp_path: Path) -> None:
 
 
 def test_ops_on_leaves_come_right_before_their_first_use():
-    from mxcompat._graph.run.execute import _leaves_late
+    from mxcompat._graph.ir.liveness import leaves_late
 
     slots = [(-1,), (-2,), (-3, 0), (2, 2), (3, 1), (-4,)]  # slots 0, 1 and 5 read only leaves; no other reads 5
-    assert _leaves_late([(None, None, s) for s in slots]) == [0, 2, 3, 1, 4, 5]
+    assert leaves_late([(None, None, s) for s in slots]) == [0, 2, 3, 1, 4, 5]

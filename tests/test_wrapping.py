@@ -109,4 +109,3 @@ def test_what_is_left_alone() -> None:
     assert not changed(lambda x: x * x, integers.astype(np.uint32))
     assert not changed(lambda x: x * 3, integers)  # no square
     assert not changed(lambda x: jnp.prod(x, 1), integers)  # XLA recognizes this reduction by its product
-

@@ -293,8 +293,8 @@ def test_what_mlx_lm_takes_of_the_launcher(tmp_path):
         "from mlx._distributed_utils.launch import launch_ring\n"
         "hosts = Hostfile.from_list('127.0.0.1', 2).hosts\n"
         "args = argparse.Namespace(cwd=None, env=['A=7'], verbose=False, python=None, starting_port=None)\n"
-        "code = 'import os; print(os.environ[\"A\"], os.environ[\"MLX_RANK\"])'\n"
-        "launch_ring(None, hosts, args, [sys.executable, '-c', code])\n"
+        'code = \'import os; print(os.environ["A"], os.environ["MLX_RANK"])\'\n'
+        "launch_ring(None, hosts, args, [sys.executable, '-c', code])\n",
     )
     assert lines == ["[0] 7 0", "[1] 7 1"]
 
@@ -309,7 +309,7 @@ def test_a_search_path_for_the_ranks(tmp_path):
         "code = 'import sys, mlx.core as mx; print(any(x.endswith(\"there\") for x in sys.path), mx.__spec__.name)'\n"
         "line = [sys.executable, '-c', launch, '--env', 'PYTHONPATH=there']\n"
         "subprocess.run([*line, '-n', '2', '--', sys.executable, '-c', code], check=True)\n"
-        "subprocess.run([*line, '--hosts', 'far', '--dry-run', '--', 'true'], check=True)\n"
+        "subprocess.run([*line, '--hosts', 'far', '--dry-run', '--', 'true'], check=True)\n",
     )
     *local, afar = lines
     assert local == ["[0] True mxcompat.core", "[1] True mxcompat.core"]

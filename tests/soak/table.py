@@ -32,9 +32,7 @@ class Row(NamedTuple):
 
 
 NPZ = "np.savez('many.npz', **{f'a{k}': np.ones(3, np.float32) for k in range(20_000)})"
-TENSORS = (
-    "mx.save_safetensors('many.safetensors', {f'tensor.{k}': x for x in [mx.ones(2)] for k in range(300_000)})"
-)
+TENSORS = "mx.save_safetensors('many.safetensors', {f'tensor.{k}': x for x in [mx.ones(2)] for k in range(300_000)})"
 DEEP = "tree = mx.ones(3)\nfor _ in range(5000): tree = [tree]"
 
 ROWS = (

@@ -16,6 +16,7 @@ from ..ir import buffers
 from ..ir.aval import number
 from ..ir.fields import arrays_of
 from ..ir.linearize import Subgraph, linearize, single_node
+from ..ir.liveness import leaves_late
 from ..ir.node import ITEM, SCALAR, Node, location
 from ..ir.node import store as _store
 from ..ir.outputs import resolve_outputs
@@ -189,7 +190,7 @@ def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]
     code = subgraph.structure.code
     uses = list(code.uses)
     values: dict[Node, Any] = {}
-    for slot in _leaves_late(code.instructions):
+    for slot in leaves_late(code.instructions):
         node, slots = subgraph.order[slot], code.instructions[slot][2]
         if node.op is ITEM:
             values[node] = values[node.inputs[0]][node.params[0]]
@@ -211,22 +212,6 @@ def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]
                 if not uses[s] and s not in kept:
                     values.pop(subgraph.order[s], None)
     return [values[subgraph.order[k]] for k in out_slots]
-
-
-def _leaves_late(instructions: Sequence[Any]) -> list[int]:
-    """Return the slots in an order for one executable per op: ops that read only leaves come right before their first
-    use. Transposed weights, for instance, are copies here, and would otherwise all be held at once (ViT-B, the peak of
-    the first step: 1 160 MB, now 735)."""
-    waiting = {slot for slot, (_, _, slots) in enumerate(instructions) if all(s < 0 for s in slots)}
-    order: list[int] = []
-    for slot, (_, _, slots) in enumerate(instructions):
-        if slot not in waiting:
-            for s in dict.fromkeys(slots):
-                if s in waiting:
-                    waiting.remove(s)
-                    order.append(s)
-            order.append(slot)
-    return order + sorted(waiting)
 
 
 def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:

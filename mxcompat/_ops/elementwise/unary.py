@@ -230,9 +230,7 @@ arcsin = unary("arcsin", _near_edges(asin_by_xla, lambda one, square: lax.rsqrt(
                "Return the inverse sine of each element.", sample=_UNIT)  # fmt: skip
 arccos = unary("arccos", _near_edges(acos_by_xla, lambda one, square: -lax.rsqrt(one - square)), as_float,
                "Return the inverse cosine of each element.", sample=_UNIT)  # fmt: skip
-arctan = unary(
-    "arctan", atan_by_xla, as_float, "Return the inverse tangent of each element.", sample=Sample(-0.9, 0.9)
-)
+arctan = unary("arctan", atan_by_xla, as_float, "Return the inverse tangent of each element.", sample=Sample(-0.9, 0.9))
 sinh = unary("sinh", sinh_by_xla, as_float, "Return the hyperbolic sine of each element.")
 cosh = unary("cosh", cosh_by_xla, as_float, "Return the hyperbolic cosine of each element.")
 tanh = unary("tanh", lazy.lax.tanh, as_float, "Return the hyperbolic tangent of each element.")
