@@ -4,6 +4,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,12 +73,16 @@ def trainings(text):
     return [(found[0], min(found)) for found in losses]
 
 
-@pytest.fixture(scope="module", params=EXAMPLES)
-def example(request):
-    """Return the name of an example and its output on mxcompat."""
-    if request.param == "lora.py" and importlib.util.find_spec("mlx_lm") is None:
+@cache
+def on_mxcompat(name):
+    """Return the output of an example on mxcompat."""
+    if name == "lora.py" and importlib.util.find_spec("mlx_lm") is None:
         pytest.skip("mlx-lm is not installed")
-    return request.param, printed(request.param, "-m", "mxcompat")
+    return printed(name, "-m", "mxcompat")
+
+
+SLOW_ON_MLX = {"flow.py", "lora.py", "transforms.py"}
+"""Examples that take real MLX ten seconds or more."""
 
 
 LEARNS = {
@@ -98,13 +103,17 @@ LEARNS = {
 }
 
 
-def test_an_example_learns(example):
-    name, text = example
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_learns(name):
+    text = on_mxcompat(name)
     assert LEARNS[name](text), text
 
 
-def test_an_example_prints_the_same_on_real_mlx(example):
-    name, text = example
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.exhaustive) if n in SLOW_ON_MLX else n for n in EXAMPLES]
+)
+def test_an_example_prints_the_same_on_real_mlx(name):
+    text = on_mxcompat(name)
     want, digits = printed(name), r"-?\d+\.\d+|\d+"
     if name == "char_gpt.py":  # the text of an untrained model depends on the last bit
         want, text = (t[: t.rindex("step ") + 60].split("\n\n")[0] for t in (want, text))
