@@ -17,7 +17,7 @@ from mxcompat._array.nest import NEST
 from mxcompat._graph.ir.capture import ALIAS
 from mxcompat._graph.ir.node import apply, items
 from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, Rules
-from mxcompat._ops.conv.lowering import CONV
+from mxcompat._ops.conv.primitive import CONV
 from mxcompat._ops.conv.signal import CONVOLVE, HADAMARD_TRANSFORM
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import ASTYPE, STOP_GRADIENT

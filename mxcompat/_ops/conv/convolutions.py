@@ -15,7 +15,7 @@ from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import Node, apply
 
 from ..arguments import integer, integers, is_sequence, require_array
-from .lowering import CONV, Sizes, check_channels
+from .primitive import CONV, Sizes, check_channels
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_general", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",

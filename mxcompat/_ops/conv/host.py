@@ -26,7 +26,7 @@ from mxcompat._native.convolutions import Convolution
 from ..define import TABLE
 from ..products.contraction import rounded, times, widened
 from ..products.pullback import bilinear
-from .lowering import CONV, Sizes
+from .primitive import CONV, Sizes
 
 __all__: list[str] = []
 
