@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from mxcompat._compat.python import name_in_errors
 from mxcompat._version import MLX_VERSION
 
 __all__ = ["install_as_mlx", "installed", "is_of_others", "uninstall"]
@@ -95,6 +96,9 @@ def _rename(thing: Any, attribute: str, name: str) -> None:
     setattr(thing, attribute, name)
 
 
+_IN_CPP = sys.version_info >= (3, 12)
+"""True if errors of Python name the classes that MLX has written in C++ with their module. Before 3.12 they do not."""
+
 _STANDARD_ONLY = ("device", "to_device", "__rand__", "__ror__", "__rxor__", "__rlshift__", "__rrshift__")
 """Attributes that the array API standard requires, but that MLX's arrays lack. They are removed in MLX's place, because
 some libraries treat an object with `device` as an array of the standard."""
@@ -121,7 +125,11 @@ def _name_as_mlx(names: Iterable[str]) -> None:
             value = given_to(value) if type(value) is GradientFunction else value
             own = value.__module__ if isinstance(value, (type, FunctionType)) else None
             if own is not None and own.startswith("mxcompat."):
-                _rename(value, "__module__", alias if "._" in own else "mlx" + own.removeprefix("mxcompat"))
+                of = alias if "._" in own else "mlx" + own.removeprefix("mxcompat")
+                _rename(value, "__module__", of)
+                if _IN_CPP and type(value) is type and of.startswith("mlx.core"):
+                    _changed.append((value, "__name__", value.__name__))  # this assignment undoes `name_in_errors`
+                    name_in_errors(value, f"{of}.{value.__name__}")
         if module.__name__ == name:
             _rename(module, "__name__", alias)
 

@@ -68,6 +68,7 @@ WORKS_HERE = {
     "gather_qqmm": lambda mx: mx.gather_qqmm(mx.ones((1, 64)), mx.ones((8, 64)), mode="mxfp8"),
     "shapeless": lambda mx: mx.compile(lambda x: mx.split(x, 2), shapeless=True)(mx.ones(4)),
     "uint64": lambda mx: mx.array([1], mx.uint64) + (2**64 - 1),
+    "tuples after lists": lambda mx: mx.array([[1, 2], (3, 4)]),
     "1 & x": lambda mx: 1 & mx.array([3]),
     "pickled dtype": lambda mx: pickle.loads(pickle.dumps(mx.float32)),
     "copied dtype": lambda mx: copy.deepcopy(mx.float32),

@@ -1,7 +1,8 @@
-"""Undocumented parts of CPython: frames of callers, and signal functions without enums."""
+"""Undocumented parts of CPython: frames of callers, signal functions without enums, names of types in errors."""
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 from .registry import unpromised
 
-__all__ = ["caller_of", "get_frame", "getsignal", "setsignal"]
+__all__ = ["caller_of", "get_frame", "getsignal", "name_in_errors", "setsignal"]
 
 
 @unpromised("frames", "errors and profiles name the line of the program that called an operation", "they name no line")
@@ -49,3 +50,33 @@ getsignal: Callable[[int], Any] = _module.getsignal
 
 setsignal: Callable[[int, Any], Any] = _module.signal
 """Set the handler of a signal."""
+
+
+_TP_NAME = object.__basicsize__ + ctypes.sizeof(ctypes.c_ssize_t)
+"""Offset of `tp_name` in a type object: it follows the object's header and size."""
+
+_kept: list[ctypes.Array[ctypes.c_char]] = []
+"""The texts that types refer to. A type does not own its `tp_name`."""
+
+
+@unpromised(
+    "names", "errors of Python call an array 'mlx.core.array', as in MLX", "they call it 'array', without its module"
+)
+def names() -> bool:
+    class probe:
+        pass
+
+    text = ctypes.pythonapi.PyUnicode_AsUTF8
+    text.restype, text.argtypes = ctypes.c_void_p, [ctypes.py_object]
+    return bool(_tp_name(probe).value == text(probe.__name__))
+
+
+def _tp_name(kind: type) -> ctypes.c_void_p:
+    return ctypes.c_void_p.from_address(id(kind) + _TP_NAME)
+
+
+def name_in_errors(kind: type, name: str) -> None:
+    """Set the name of a class in CPython's own error messages. An assignment to `kind.__name__` undoes this."""
+    if names.holds:
+        _kept.append(ctypes.create_string_buffer(name.encode()))
+        _tp_name(kind).value = ctypes.addressof(_kept[-1])
