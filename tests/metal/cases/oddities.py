@@ -9,6 +9,36 @@ __all__ = ["ODDITIES"]
 X = {"x": normal(64)}
 
 ODDITIES = {
+    "pragmas as operators": flat(
+        """
+        #define ADD(n) { _Pragma("unroll") for (int k = 0; k < n; ++k) sum += x[(i + k) % 64]; }
+        uint i = thread_position_in_grid.x;
+        float sum = 0;
+        ADD(3);
+        _Pragma("clang loop unroll(full)")
+        for (int k = 0; k < 2; ++k) sum *= 2;
+        y[i] = sum;
+        """, X, (F,), tol=1e-6,
+    ),
+    "functions that return references": flat(
+        """
+        uint i = thread_position_in_grid.x;
+        Pair p;
+        p.a = p.b = x[i];
+        p.at(0) = x[i];
+        p.at(1) = 2;
+        p.at(i % 2) += 1;
+        reinterpret_cast<thread float&>(larger(p.a, p.b)) *= 10;
+        y[i] = p.a; y1[i] = p.b; y2[i] = p.at(1) + larger(p.a, p.b);
+        """, X, (F, F, F),
+        header="""
+        struct Pair {
+            float a, b, held[2];
+            thread float& at(int k) { return held[k]; }
+        };
+        inline thread float& larger(thread float& a, thread float& b) { a = b + 1; return a; }
+        """, tol=1e-6,
+    ),
     "large arrays of two axes": flat(
         """
         uint i = thread_position_in_grid.x;
