@@ -175,10 +175,13 @@ class CallWalk(StructWalk):
 
                 given = pointer_to(given.element)
             known.setdefault(of.name, given)
-        elif of.name in ("vec", "array") and of.arguments and isinstance(given, (VectorType, ArrayType)):
-            for argument, value in zip(
-                of.arguments, (given.element, static(self.index_type, given.count)), strict=False
-            ):  # fmt: skip
+        elif of.arguments:
+            values: tuple[Any, ...] = ()
+            if of.name in ("vec", "array") and isinstance(given, (VectorType, ArrayType)):
+                values = (given.element, static(self.index_type, given.count))
+            elif isinstance(given, StructType) and given.arguments[0] == of.name:
+                values = given.arguments[1]
+            for argument, value in zip(of.arguments, values, strict=False):
                 name = argument.name if isinstance(argument, TypeName) else getattr(argument, "id", None)
                 if name in names:
                     known.setdefault(name, value)

@@ -20,6 +20,30 @@ ODDITIES = {
         y[i] = sum;
         """, X, (F,), tol=1e-6,
     ),
+    "functions of struct templates": flat(
+        """
+        uint i = thread_position_in_grid.x;
+        Dual<float, 2> a;
+        a.v = x[i]; a.d[0] = 1; a.d[1] = 0;
+        Dual<float, 2> b = product(a, turned(a));
+        y[i] = b.v; y1[i] = b.d[0] + 10 * total(b);
+        """, X, (F, F),
+        header="""
+        template <typename T, int N> struct Dual { T v; T d[N]; };
+        template <typename T, int N> inline Dual<T, N> turned(Dual<T, N> a) {
+            a.v = -a.v;
+            for (int k = 0; k < N; k++) a.d[k] = -a.d[k];
+            return a;
+        }
+        template <typename T, int N> inline Dual<T, N> product(thread const Dual<T, N>& a, thread const Dual<T, N>& b) {
+            Dual<T, N> c;
+            c.v = a.v * b.v;
+            for (int k = 0; k < N; k++) c.d[k] = a.v * b.d[k] + b.v * a.d[k];
+            return c;
+        }
+        template <int N> inline float total(Dual<float, N> a) { float s = 0; for (float v : a.d) s += v; return s; }
+        """, tol=1e-6,
+    ),
     "functions that return references": flat(
         """
         uint i = thread_position_in_grid.x;
