@@ -39,6 +39,7 @@ class CallWalk(StructWalk):
     """The walk over calls."""
 
     calls = 0
+    bound: tuple[Place | None, Any] = (None, None)
 
     # Definitions
 
@@ -79,6 +80,12 @@ class CallWalk(StructWalk):
             if method is not None:
                 return self.call_method(of, method, [self.place(a) for a in expression.arguments])
         raise Problem("this cannot be called", expression.at)
+
+    def called_place(self, expression: Call) -> Place:
+        """Return the place to which the reference that a function returns is bound, or its value."""
+        value = self.value(expression)
+        place, of = self.bound
+        return place if place is not None and of is value else ValuePlace(value)
 
     def place_or_items(self, expression: Expression) -> Any:
         from .syntax import Initializers
@@ -168,10 +175,13 @@ class CallWalk(StructWalk):
 
                 given = pointer_to(given.element)
             known.setdefault(of.name, given)
-        elif of.name in ("vec", "array") and of.arguments and isinstance(given, (VectorType, ArrayType)):
-            for argument, value in zip(
-                of.arguments, (given.element, static(self.index_type, given.count)), strict=False
-            ):  # fmt: skip
+        elif of.arguments:
+            values: tuple[Any, ...] = ()
+            if of.name in ("vec", "array") and isinstance(given, (VectorType, ArrayType)):
+                values = (given.element, static(self.index_type, given.count))
+            elif isinstance(given, StructType) and given.arguments[0] == of.name:
+                values = given.arguments[1]
+            for argument, value in zip(of.arguments, values, strict=False):
                 name = argument.name if isinstance(argument, TypeName) else getattr(argument, "id", None)
                 if name in names:
                     known.setdefault(name, value)
@@ -213,12 +223,13 @@ class CallWalk(StructWalk):
             if statement.result is not None and statement.result.name != "auto":
                 result = self.resolve(statement.result)
             reference = statement.result is not None and statement.result.reference
-            self.frame = Frame(None if result is VOID else result, self.cell(None), self.cell(FALSE))
+            self.frame = Frame(None if result is VOID else result, self.cell(None), self.cell(FALSE), reference)
             assert statement.body is not None
             self.run_all(statement.body.body)
             found = self.returned_value(self.frame)
             if isinstance(found, NoValue) and result not in (None, VOID) and not reference:
                 found = self.zero(result)  # type: ignore[arg-type]
+            self.bound = (self.frame.place, found)
             return found
         finally:
             self.scope, self.mask, self.depth, self.place_now = before, whole, depth, at

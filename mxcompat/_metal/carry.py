@@ -18,7 +18,11 @@ from .derivatives import forward_only
 from .errors import Problem
 from .values import Array, Cell, Closure, NoValue, Pointer, Scalar, Struct, Value, Vector, leaves, rebuild, static
 
-__all__ = ["Carry"]
+__all__ = ["Carry", "Moved"]
+
+
+class Moved(Exception):
+    """A pointer goes from one buffer to another in a loop, so that no form of it holds for all iterations."""
 
 
 class Widen(Exception):
@@ -116,17 +120,19 @@ class Carry:
     # A step
 
     def _discover(self) -> None:
-        for cell, (old, new) in self._walked(np.int32(0)).items():
+        found = self._walked(np.int32(0))
+        for cell, (old, new) in found.items():
             if cell not in self.forms:
                 self._include(cell, self._before(cell, old, new))
-            self._join(cell, new)
         self._reset()
+        for cell, (_, new) in found.items():
+            self._join(cell, new)
 
     def _walked(self, k: Any) -> dict[Any, tuple[Any, Any]]:
         """Walk an iteration. Return the cells that it changed, with their values before and after."""
         walk = self.walk
-        before = (walk.mask, walk.depth, walk.scope, len(walk.frame.loops))
-        walk.cells = self.mark
+        before = (walk.mask, walk.depth, walk.scope, len(walk.frame.loops), walk.trace)
+        walk.cells, walk.trace = self.mark, object()
         walk.logs.append({})
         try:
             self.body(k)
@@ -138,7 +144,7 @@ class Carry:
             raise
         finally:
             walk.logs.pop()
-            walk.mask, walk.depth, walk.scope, loops = before
+            walk.mask, walk.depth, walk.scope, loops, walk.trace = before
             del walk.frame.loops[loops:]
         return found
 
@@ -238,7 +244,7 @@ class Carry:
 
     def _check(self, a: Any, b: Any) -> None:
         if isinstance(a, Pointer) and isinstance(b, Pointer) and a.target is not b.target:
-            raise Problem("a pointer that goes from one buffer to another in a loop is not in the supported language")
+            raise Moved
         if isinstance(a, (Struct, Vector, Array)) and isinstance(b, (Struct, Vector, Array)):
             for x, y in zip(a.parts, b.parts, strict=False):
                 self._check(x, y)

@@ -36,8 +36,6 @@ IGNORED = ("printf", "os_log", "__assume", "__builtin_assume", "assert", "static
 _REASONS = {
     "atomic_compare_exchange": "compare-and-swap is", "atomicCAS": "compare-and-swap is",
     "atomic_thread_fence": "a fence of device memory is", "__threadfence": "a fence of device memory is",
-    "simdgroup_load": "simdgroup_matrix is", "simdgroup_store": "simdgroup_matrix is",
-    "simdgroup_multiply": "simdgroup_matrix is", "make_filled_simdgroup_matrix": "simdgroup_matrix is",
     "simdgroup_async_copy": "an asynchronous copy is",
 }  # fmt: skip
 

@@ -8,7 +8,16 @@ from typing import Any
 from .buffers import Memory, Shifted, as_index
 from .errors import Problem
 from .masks import StatementWalk
-from .places import EitherPlace, ElementPlace, MemoryPlace, PartPlace, Place, SwizzlePlace, ValuePlace
+from .places import (
+    EitherPlace,
+    ElementPlace,
+    MemoryPlace,
+    OutsidePlace,
+    PartPlace,
+    Place,
+    SwizzlePlace,
+    ValuePlace,
+)
 from .syntax import (
     Expression,
     Index,
@@ -95,10 +104,12 @@ class PlaceWalk(StatementWalk):
                 start, memory = of.index, memory.memory
             return MemoryPlace(kind.element, memory, self.n.binary("+", start, self.n.convert(index, self.index_type)))
         if isinstance(kind, (ArrayType, VectorType)):
-            if index.static:
-                if not 0 <= int(index.base) < kind.count:
-                    raise Problem(f"index {int(index.base)} is outside of {kind}")
+            if index.static and 0 <= int(index.base) < kind.count:
                 return PartPlace(kind.element, of, int(index.base))
+            if index.static and self.mask.static and self.mask.base:
+                raise Problem(f"index {int(index.base)} is outside of {kind}")
+            if index.static:  # a condition before it says that no thread gets here
+                return OutsidePlace(kind.element)
             return ElementPlace(kind.element, of, index)
         raise Problem(f"a value of type {kind} has no elements")
 

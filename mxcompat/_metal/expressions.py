@@ -246,6 +246,12 @@ class ExpressionWalk(OperatorWalk):
         kind = self.resolve(of) if isinstance(of, TypeName) else self.place(of).type
         return static(ULONG, size_of(kind))
 
+    def _cast_place(self, expression: Cast) -> Place:
+        if not expression.type.reference:
+            return ValuePlace(self.value(expression))
+        of = self.resolve(expression.type)
+        return self.pointed(self.cast_pointer(self.place(expression.operand).pointer(self), of))
+
     def _cast(self, expression: Cast) -> Value:
         of = self.resolve(expression.type)
         if expression.kind == "as_type":
@@ -254,7 +260,7 @@ class ExpressionWalk(OperatorWalk):
             self.effect(expression.operand)
             return NoValue(VOID)
         if expression.type.reference:
-            return self.pointed(self.cast_pointer(self.place(expression.operand).pointer(self), of)).get(self)
+            return self._cast_place(expression).get(self)
         value = self.value(expression.operand)
         self.place_now = expression.at
         if isinstance(of, PointerType):
@@ -338,4 +344,6 @@ _PLACES: dict[type, Callable[..., Place]] = {
     Member: ExpressionWalk._member,
     Unary: ExpressionWalk._unary_place,
     Assign: ExpressionWalk._assign_place,
+    Cast: ExpressionWalk._cast_place,
+    Call: lambda walk, e: walk.called_place(e),  # type: ignore[attr-defined]
 }

@@ -27,6 +27,7 @@ from .parser import Parser
 from .prelude import PRELUDE
 from .preprocess import Macro, preprocess
 from .signature import Input, Output, Signature
+from .simd_matrices import SIMD_MATRICES, uses_simd_matrices
 from .space import JaxSpace, NumpySpace, Space
 from .syntax import Binary, Conditional, Declarator, Expression, Literal, Statement, Unary
 from .types import UINT, dtype_named
@@ -61,6 +62,8 @@ class Kernel:
     def __init__(self, source: str, header: str, signature: Signature) -> None:
         self.source, self.header, self.signature = source, header, signature
         self.prelude_text = PRELUDE + (CUDA_PRELUDE if signature.language == "cuda" else "")
+        if uses_simd_matrices(header + source):
+            self.prelude_text += SIMD_MATRICES
         self.forms: dict[Any, Any] = {}
         self.together = any(word in source or word in header for word in _OF_GROUPS)
         self.lanes = any(word in source or word in header for word in _OF_LANES)

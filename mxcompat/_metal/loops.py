@@ -15,7 +15,8 @@ from mxcompat._jax import lax
 
 from .buffers import Memory
 from .calls import CallWalk
-from .carry import Carry
+from .carry import Carry, Moved
+from .errors import Problem
 from .masks import Loop
 from .places import CellPlace
 from .syntax import (
@@ -94,7 +95,9 @@ class LoopWalk(CallWalk):
                     return
             elif self._attempt(lambda: self._few(statement, size)):
                 return
-            self._general(statement)
+            if self._attempt(lambda: self._general(statement)):
+                return
+            self._moving(statement, trips)
 
     def _is_unrolled(self, statement: For, trips: Trips, weight: int) -> bool:
         """Return True if a loop is unrolled: it is short, or indexes a local array. The indices are then known, so that
@@ -112,7 +115,7 @@ class LoopWalk(CallWalk):
         self.logs.append({})
         try:
             way()
-        except _Unknown:
+        except (_Unknown, Moved):
             for cell, old in self.logs.pop().items():
                 self.put(cell, old)
             self.mask, self.depth, self.scope, _, self.cells = before
@@ -123,6 +126,16 @@ class LoopWalk(CallWalk):
         return True
 
     # Step by step
+
+    def _moving(self, statement: For | While | DoWhile, trips: Trips | None) -> None:
+        """Unroll a loop that moves a pointer from one buffer to another: each iteration then has its own pointers."""
+        count = None if trips is None else trips.count
+        limit = None if count is not None and count <= policy.MOST_TRIED else policy.MOST_TRIED
+        if not self._attempt(lambda: self._directly(statement, count, limit)):
+            Problem.at(
+                statement.at,
+                "a pointer that goes from one buffer to another in a long loop is not in the supported language",
+            )
 
     def _few(self, statement: For | While | DoWhile, weight: int) -> None:
         limit = max(1, min(policy.MOST_TRIED, 4 * policy.MOST_UNROLLED // weight))

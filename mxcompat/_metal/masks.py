@@ -38,11 +38,13 @@ class Frame:
 
     Args:
         result: the type of its result, None where that follows from the first `return`.
+        reference: True if it returns a reference.
     """
 
-    def __init__(self, result: Type | None, cell: Cell, returned: Cell) -> None:
-        self.result, self.cell, self.returned = result, cell, returned
+    def __init__(self, result: Type | None, cell: Cell, returned: Cell, reference: bool = False) -> None:
+        self.result, self.cell, self.returned, self.reference = result, cell, returned, reference
         self.loops: list[Loop] = []
+        self.place: Any = None
 
 
 class Loop:
@@ -127,7 +129,11 @@ class StatementWalk(WalkBase):
     def _return(self, statement: Return) -> None:
         frame = self.frame
         if statement.value is not None:
-            value = self.value_as(statement.value, frame.result)
+            if frame.reference and frame.cell.value is None:
+                frame.place = self.place(statement.value)
+                value = frame.place.get(self)
+            else:
+                frame.place, value = None, self.value_as(statement.value, frame.result)
             if frame.cell.value is None or isinstance(frame.cell.value, NoValue):
                 self.log(frame.cell, frame.cell.value)
                 frame.cell.value, frame.cell.mask = value, self.mask

@@ -38,7 +38,7 @@ BUILTIN_TEMPLATES: set[str] = {
 }  # fmt: skip
 
 UNSUPPORTED = re.compile(
-    r"simdgroup_matrix|simdgroup_(float|half|bfloat)[48]x[48]|(texture|depth)(1d|2d|3d|cube|_buffer).*|sampler"
+    r"(texture|depth)(1d|2d|3d|cube|_buffer).*|sampler"
     "|imageblock|visible_function_table|intersector|tensor|.*_acceleration_structure"
 )
 """Regular expression for the types that are not supported."""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from .walk_base import WalkBase
 
 __all__ = [
-    "CellPlace", "EitherPlace", "ElementPlace", "MemoryPlace", "PartPlace", "Place", "Scope", "SwizzlePlace",
-    "ValuePlace", "with_parts",
+    "CellPlace", "EitherPlace", "ElementPlace", "MemoryPlace", "OutsidePlace", "PartPlace", "Place", "Scope",
+    "SwizzlePlace", "ValuePlace", "with_parts",
 ]  # fmt: skip
 
 
@@ -139,6 +139,21 @@ def with_parts(whole: Any, parts: tuple[Any, ...]) -> Value:
     if isinstance(whole, Struct):
         return Struct(whole.type, parts)
     return Array(whole.type.element, parts, whole.type)
+
+
+class OutsidePlace(Place):
+    """An element outside of a local array. It reads as zero, and writes are dropped."""
+
+    __slots__ = ()
+
+    def __init__(self, type: Type) -> None:
+        self.type = type
+
+    def get(self, walk: WalkBase) -> Value:
+        return walk.zero(self.type)
+
+    def set(self, walk: WalkBase, value: Value) -> None:
+        pass
 
 
 class ElementPlace(Place):

@@ -8,6 +8,7 @@ PRELUDE = """
 #define MTL_CONST static constant constexpr const
 #define MLX_MTL_CONST static constant constexpr const
 #define MLX_MTL_PRAGMA_UNROLL
+#define _Pragma(text)
 #define instantiate_kernel(...)
 
 inline size_t ceildiv(size_t n, size_t m) { return (n + m - 1) / m; }

@@ -15,7 +15,7 @@ from .functions import spread
 from .types import BOOL, SCALARS, UINT, ScalarType
 from .values import FALSE, TRUE, Scalar, Value, static
 
-__all__ = ["SIMD", "neutral"]
+__all__ = ["SIMD", "Lanes", "neutral"]
 
 SIMD: dict[str, Callable[[Any, list[Value]], Value]] = {}
 """Functions of the values of a SIMD group, by name."""

@@ -96,7 +96,9 @@ class StructWalk(DeclarationWalk):
                 if statement.specialized is None:
                     self._bind_templates(statement.templates, given)
                 label = ", ".join(g.name if isinstance(g, Type) else str(g.base) for g in given)
-                self.instances[key] = self._struct_type(statement, f"{type.name}<{label}>")
+                made = self._struct_type(statement, f"{type.name}<{label}>")
+                made.arguments = (type.name, given)
+                self.instances[key] = made
             finally:
                 self.scope = outer
         return self.instances[key]

@@ -142,6 +142,7 @@ class StructType(Type):
         self.name, self.fields, self.definition, self.scope, self.union = name, fields, definition, scope, union
         self.places = {field: k for k, (field, _) in enumerate(fields)}
         self.methods: dict[str, list[Any]] = {}
+        self.arguments: tuple[str, tuple[Any, ...]] = ("", ())  # the template and its arguments, if it is an instance
 
 
 COMPLEX = StructType("complex64_t", (("real", FLOAT), ("imag", FLOAT)))

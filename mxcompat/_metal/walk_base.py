@@ -77,6 +77,7 @@ class WalkBase(LocalArrays):
         self.logs: list[dict[Any, Any]] = []
         self.scope = Scope()
         self.place_now: TextPlace | None = None
+        self.trace: object = None  # the iteration of a loop that is traced: arrays made in it are unknown outside
 
     # Cells
 
@@ -96,9 +97,10 @@ class WalkBase(LocalArrays):
             raise Problem("this variable has no value here")
         if not self.space.traced or cell.mask is self.mask or self.mask.static:
             return cell.value
-        if cell.guarded is None or cell.guarded[0] is not self.mask or cell.guarded[1] is not cell.value:
-            cell.guarded = (self.mask, cell.value, self.guarded(cell.value))
-        return cell.guarded[2]
+        by = (self.mask, cell.value, self.trace)
+        if cell.guarded is None or any(a is not b for a, b in zip(cell.guarded[0], by, strict=True)):
+            cell.guarded = (by, self.guarded(cell.value))
+        return cell.guarded[1]
 
     def guarded(self, value: Value) -> Value:
         """Return the value for use by the threads of the mask. The other threads send no cotangent back to it."""

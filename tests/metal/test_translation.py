@@ -181,7 +181,6 @@ def test_a_loop_of_unknown_length_has_no_derivative_in_reverse():
         ("#if D\nout[0] = 1;", 1, 2, "this #if has no #endif"),
         ("texture2d<float> t;", 1, 1, "texture2d is not in the supported language"),
         ("out[0] = 1;\natomic_compare_exchange_weak_explicit(p, &e, v, r, r);", 2, 1, "compare-and-swap is not"),
-        ("simdgroup_float8x8 m;", 1, 1, "simdgroup_float8x8 is not in the supported language"),
         ("goto end;", 1, 1, "goto is not in the supported language"),
     ],
 )

@@ -126,7 +126,7 @@ def metal_kernel(
     Raises:
         TypeError, ValueError: for arguments that MLX refuses, here and when the kernel is called.
         RuntimeError: `KernelError`, when the kernel is called, if the source does not parse, or has an unsupported
-            construct: compare-and-swap, fences of device memory, `simdgroup_matrix`, textures.
+            construct: compare-and-swap, fences of device memory, textures.
 
     Example:
         >>> double = mx.fast.metal_kernel(

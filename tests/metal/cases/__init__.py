@@ -8,6 +8,7 @@ from .idioms import IDIOMS
 from .memory import MEMORY
 from .numbers import NUMBERS
 from .oddities import ODDITIES
+from .passes import PASSES
 from .programs import PROGRAMS
 from .searches import SEARCHES
 from .threads import THREADS
@@ -25,5 +26,6 @@ CASES = {
     **IDIOMS,
     **COOPERATION,
     **ODDITIES,
+    **PASSES,
 }
 """Every case by its name."""

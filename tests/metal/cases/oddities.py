@@ -9,6 +9,60 @@ __all__ = ["ODDITIES"]
 X = {"x": normal(64)}
 
 ODDITIES = {
+    "pragmas as operators": flat(
+        """
+        #define ADD(n) { _Pragma("unroll") for (int k = 0; k < n; ++k) sum += x[(i + k) % 64]; }
+        uint i = thread_position_in_grid.x;
+        float sum = 0;
+        ADD(3);
+        _Pragma("clang loop unroll(full)")
+        for (int k = 0; k < 2; ++k) sum *= 2;
+        y[i] = sum;
+        """, X, (F,), tol=1e-6,
+    ),
+    "functions of struct templates": flat(
+        """
+        uint i = thread_position_in_grid.x;
+        Dual<float, 2> a;
+        a.v = x[i]; a.d[0] = 1; a.d[1] = 0;
+        Dual<float, 2> b = product(a, turned(a));
+        y[i] = b.v; y1[i] = b.d[0] + 10 * total(b);
+        """, X, (F, F),
+        header="""
+        template <typename T, int N> struct Dual { T v; T d[N]; };
+        template <typename T, int N> inline Dual<T, N> turned(Dual<T, N> a) {
+            a.v = -a.v;
+            for (int k = 0; k < N; k++) a.d[k] = -a.d[k];
+            return a;
+        }
+        template <typename T, int N> inline Dual<T, N> product(thread const Dual<T, N>& a, thread const Dual<T, N>& b) {
+            Dual<T, N> c;
+            c.v = a.v * b.v;
+            for (int k = 0; k < N; k++) c.d[k] = a.v * b.d[k] + b.v * a.d[k];
+            return c;
+        }
+        template <int N> inline float total(Dual<float, N> a) { float s = 0; for (float v : a.d) s += v; return s; }
+        """, tol=1e-6,
+    ),
+    "functions that return references": flat(
+        """
+        uint i = thread_position_in_grid.x;
+        Pair p;
+        p.a = p.b = x[i];
+        p.at(0) = x[i];
+        p.at(1) = 2;
+        p.at(i % 2) += 1;
+        reinterpret_cast<thread float&>(larger(p.a, p.b)) *= 10;
+        y[i] = p.a; y1[i] = p.b; y2[i] = p.at(1) + larger(p.a, p.b);
+        """, X, (F, F, F),
+        header="""
+        struct Pair {
+            float a, b, held[2];
+            thread float& at(int k) { return held[k]; }
+        };
+        inline thread float& larger(thread float& a, thread float& b) { a = b + 1; return a; }
+        """, tol=1e-6,
+    ),
     "large arrays of two axes": flat(
         """
         uint i = thread_position_in_grid.x;
