@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -13,15 +12,11 @@ from .device import gpu
 from .errors import expected
 
 __all__ = [
-    "device_info", "enable_metal", "is_available", "metal_is_available", "moved", "start_capture", "stop_capture",
+    "device_info", "is_available", "metal_is_available", "moved", "start_capture", "stop_capture",
 ]  # fmt: skip
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-_metal = os.environ.get("MXCOMPAT_METAL", "") not in ("", "0")
-"""True if MLX's Metal backend should be reported as available."""
 
 
 def metal_is_available() -> bool:
@@ -35,17 +30,10 @@ def metal_is_available() -> bool:
         >>> mx.metal.is_available()
         False
     """
-    return _metal
+    return devices.reports_metal()
 
 
 metal_is_available.__name__ = metal_is_available.__qualname__ = "is_available"
-
-
-def enable_metal(on: bool) -> bool:
-    """Set whether Metal is reported as available, and return the previous setting."""
-    global _metal
-    before, _metal = _metal, on
-    return before
 
 
 def is_available() -> bool:

@@ -1,16 +1,19 @@
 """Devices: MLX's device names, mapped to JAX's devices.
 
 `mx.cpu` is the host, and `mx.gpu` is JAX's accelerator (GPU or TPU). Without an accelerator, `mx.gpu` raises MLX's
-error.
+error. If Metal is reported as available, `mx.gpu` then is the host, too, and is the default device: programs that ask
+for Metal also ask for `mx.gpu`.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import platform
 import threading
 from typing import Any
 
+from mxcompat._graph import policy
 from mxcompat._graph.run.platform import is_cpu
 from mxcompat._jax import jax
 
@@ -19,7 +22,7 @@ from .device import device_type as as_type
 
 __all__ = [
     "as_device", "default_device", "default_within", "device_count", "device_info", "is_available",
-    "jax_device", "require", "set_default_device",
+    "jax_device", "report_metal", "reports_metal", "require", "set_default_device",
 ]  # fmt: skip
 
 
@@ -31,9 +34,29 @@ _here = _Here()
 _default: list[Device] = []
 
 
+_metal = os.environ.get("MXCOMPAT_METAL", "") not in ("", "0")
+
+
+def reports_metal() -> bool:
+    """Return True if MLX's Metal backend is reported as available."""
+    return _metal
+
+
+def report_metal(on: bool) -> bool:
+    """Set whether Metal is reported as available, and return the previous setting."""
+    global _metal
+    before, _metal = _metal, on
+    return before
+
+
 @functools.cache
 def _accelerators() -> tuple[Any, ...]:
     return () if is_cpu() else tuple(jax.local_devices())
+
+
+def _gpus() -> int:
+    """Return the number of devices of the kind `mx.gpu`."""
+    return len(_accelerators()) or int(_metal)
 
 
 def as_device(device: Any, function: str) -> Device:
@@ -50,12 +73,13 @@ def jax_device(device: Device | DeviceType | None = None) -> Any:
     """Return the JAX device for a device, by default for the default device. Raises the errors of `default_stream`."""
     chosen = default_device() if device is None else as_device(device, "jax_device")
     require(chosen, "default_stream", "get")
-    return _accelerators()[chosen._index] if chosen.type is gpu else jax.local_devices(backend="cpu")[0]
+    accelerated = chosen.type is gpu and _accelerators()
+    return _accelerators()[chosen._index] if accelerated else jax.local_devices(backend="cpu")[0]
 
 
 def require(device: Device, function: str, verb: str) -> Device:
     """Return the device if it exists, or raise MLX's error."""
-    if device.type is gpu and not _accelerators():
+    if device.type is gpu and not _gpus():
         what = "device" if verb == "set" else "stream"
         raise ValueError(f"[{function}] Cannot {verb} gpu {what} without gpu backend.")
     if device._index >= device_count(device.type):
@@ -75,9 +99,7 @@ def default_device() -> Device:
     """
     if _here.device is not None:
         return _here.device
-    if not _default:
-        _default.append(Device(gpu if _accelerators() else cpu))
-    return _default[0]
+    return _default[0] if _default else Device(gpu if _gpus() else cpu)
 
 
 def default_within(device: Device | None) -> Device | None:
@@ -143,7 +165,7 @@ def device_count(device_type: DeviceType) -> int:
     kind = as_type(device_type)
     if kind is None:
         raise TypeError(f"device_count: expected a DeviceType, got {type(device_type).__name__}")
-    return len(_accelerators()) if kind is gpu else 1
+    return _gpus() if kind is gpu else 1
 
 
 @functools.cache
@@ -178,7 +200,7 @@ def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
         return {}
     hardware = jax_device(device)
     info: dict[str, str | int] = {"architecture": hardware.platform, "device_name": hardware.device_kind}
-    size = (hardware.memory_stats() or {}).get("bytes_limit")
+    size = (hardware.memory_stats() or {}).get("bytes_limit") or policy.physical_memory()
     if size:
         info |= {"memory_size": size, "max_recommended_working_set_size": size, "max_buffer_length": size}
     return info

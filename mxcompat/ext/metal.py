@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mxcompat._array.backends import enable_metal
+from mxcompat._array.devices import report_metal
 
 __all__ = ["enable"]
 
@@ -12,7 +12,8 @@ class enable:
 
     Kernels of `mx.fast.metal_kernel` run without it, too. Most programs with another way to go are faster that way,
     which is why the answer is False at first. Called, it holds from now on; as a context manager, until the end of the
-    block. The environment variable `MXCOMPAT_METAL=1` does the same for a whole process.
+    block. The environment variable `MXCOMPAT_METAL=1` does the same for a whole process. Without an accelerator,
+    `mx.gpu` then names the CPU, and is the default device, because such programs ask for it, too.
 
     Args:
         on: True if `is_available` is to return True.
@@ -26,10 +27,10 @@ class enable:
     """
 
     def __init__(self, on: bool = True) -> None:
-        self._before = enable_metal(bool(on))
+        self._before = report_metal(bool(on))
 
     def __enter__(self) -> enable:
         return self
 
     def __exit__(self, *_: object) -> None:
-        enable_metal(self._before)
+        report_metal(self._before)

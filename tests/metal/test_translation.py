@@ -232,6 +232,24 @@ def test_metal_is_said_to_be_there_if_asked_to():
     assert not mx.metal.is_available()
 
 
+def test_a_gpu_is_there_if_metal_is_said_to_be(monkeypatch):
+    monkeypatch.setattr("mxcompat._array.devices._default", [])  # other tests may have set a default device
+    with mx.ext.metal.enable():
+        assert mx.default_device() == mx.Device(mx.gpu, 0)
+        assert mx.is_available(mx.gpu)
+        assert mx.device_info()["max_recommended_working_set_size"] > 0
+        with mx.stream(mx.gpu):
+            x = mx.matmul(mx.ones((64, 64)), mx.ones((64, 64)))
+            [y] = call(I + "out[i] = x[i] + 1;", [np.arange(3, dtype="f")], [(3,)], 3, stream=mx.gpu)
+        assert (x.sum().item(), y.tolist()) == (64**3, [1, 2, 3])
+        with pytest.raises(IndexError):
+            mx.new_stream(mx.Device(mx.gpu, 1))
+    if jax.default_backend() == "cpu":
+        assert mx.default_device() == mx.Device(mx.cpu, 0)
+        with pytest.raises(ValueError, match="without gpu backend"):
+            mx.new_stream(mx.gpu)
+
+
 def test_equal_calls_are_one_structure():
     x = np.arange(4, dtype="f")
     for _ in range(3):
