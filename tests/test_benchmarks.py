@@ -145,6 +145,16 @@ def test_a_report_lists_the_pairs_of_versions(tmp_path):
     assert "# Benchmarks with Python 3.99, JAX 9.0" in (tmp_path / names[-1] / "index.md").read_text()
 
 
+def test_a_table_may_be_measured_alone(tmp_path):
+    report.save(tmp_path, _rows())
+    report.save(tmp_path, {"cold": _rows()["warm"]})
+    path = tmp_path / PAIR / "figures.json"
+    assert json.loads(path.read_text())["sections"].keys() == {"warm", "cold"}
+    path.write_text(path.read_text().replace(f'"jax": "{metadata.version("jax")}"', '"jax": "0.1"'))
+    report.save(tmp_path, {"cold": _rows()["warm"]})
+    assert json.loads(path.read_text())["sections"].keys() == {"cold"}, "what other versions measured is dropped"
+
+
 def test_a_row_over_its_line_needs_a_note(tmp_path):
     rows = _rows()
     rows["warm"][0].limit("MLX", 1.5)

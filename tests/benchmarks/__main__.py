@@ -1,10 +1,11 @@
 """`python -m tests.benchmarks [TABLE] [WORDS] [--rounds N] [--json FILE] [--report DIR]`: print medians and ratios.
 
-TABLE is `cold` (first calls of a process), `everyday` (small calls), `distributed` (two processes) or `real` (the
-sizes of real models). Without TABLE, warm calls are compared with hand-written `jax.jit`. WORDS select the rows
-whose names contain one of them. The exit status is 1 if a target is missed. `--report docs/benchmarks` measures all
-tables, and writes the page of these versions of Python and JAX there. Its exit status is 1 only if a missed target has
-no note in `notes.toml` of the page's folder.
+TABLE is `warm` (calls beside hand-written `jax.jit`), `generation` (tokens of language models), `memory` (and the time
+of imports), `cold` (first calls of a process), `everyday` (small calls), `distributed` (two processes), `metal`
+(kernels) or `real` (the sizes of real models). Without TABLE, the first three are measured. WORDS select the rows whose
+names contain one of them. The exit status is 1 if a target is missed. `--report docs/benchmarks` measures all tables,
+or only TABLE, and writes the page of these versions of Python and JAX there. Its exit status is 1 only if a missed
+target has no note in `notes.toml` of the page's folder.
 """
 
 from __future__ import annotations
@@ -86,21 +87,16 @@ def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
 
 
 _TABLES = {
+    "warm": (warm_rows, ROUNDS),
+    "generation": (all_generation_rows, ROUNDS),
+    "memory": (process_rows, ROUNDS),
     "cold": (cold.rows, cold.ROUNDS),
     "distributed": (distributed.rows, distributed.ROUNDS),
     "everyday": (everyday.rows, everyday.ROUNDS),
     "metal": (metal.rows, metal.ROUNDS),
     "real": (real.rows, real.ROUNDS),
 }
-"""The named tables: the function that measures each, and its default number of rounds."""
-
-_REPORTED = {
-    "warm": (warm_rows, ROUNDS),
-    "generation": (all_generation_rows, ROUNDS),
-    "memory": (process_rows, ROUNDS),
-    **_TABLES,
-}
-"""The sections of the report: the function that measures each, and its default number of rounds."""
+"""The tables: the function that measures each, and its default number of rounds."""
 
 
 def main() -> int:
@@ -112,26 +108,26 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the numbers to a file too")
     parser.add_argument("--report", type=Path, help="measure all tables, and write a page of these versions there")
     args = parser.parse_args()
-    measure, rounds = rows, ROUNDS
+    tables = _TABLES if args.report else {"": (rows, ROUNDS)}
     if args.words and args.words[0] in _TABLES:
-        measure, rounds = _TABLES[args.words.pop(0)]
-    rounds = args.rounds or rounds
+        name = args.words.pop(0)
+        tables = {name: _TABLES[name]}
 
     import jax
 
     def wanted(name: str) -> bool:
         return not args.words or any(word.lower() in name.lower() for word in args.words)
 
-    print(f"{report.machine()}, jax {jax.__version__} on {jax.default_backend()}; medians of {rounds} rounds in turn")
+    print(f"{report.machine()}, jax {jax.__version__} on {jax.default_backend()}; medians of rounds in turn")
     table = Table()
     sections: dict[str, list[Row]] = {}
-    for name, (section, usual) in (_REPORTED if args.report else {"": (measure, rounds)}).items():
-        for row in section(wanted, args.rounds or usual):
+    for name, (measure, usual) in tables.items():
+        for row in measure(wanted, args.rounds or usual):
             sections.setdefault(name, []).append(row)
             table.add(row)
-    if args.report:
-        report.save(args.report, sections)
-        report.write(args.report)
+        if args.report and name in sections:
+            report.save(args.report, sections)
+            report.write(args.report)
     if args.json:
         table.save(args.json)
     if args.report:

@@ -76,16 +76,23 @@ def _versions() -> dict[str, str]:
 
 
 def save(folder: Path, sections: Mapping[str, Sequence[Row]]) -> None:
-    """Store the measurements of a run, with the machine and the versions, in the folder of this pair."""
+    """Store the measurements of a run, with the machine and the versions, in the folder of this pair. Other tables that
+    were measured on such a machine with these versions are kept."""
     import jax
 
     folder /= pair()
-
-    figures = {
+    setting = {
         "machine": ", ".join(filter(None, [machine(), _processor(), f"JAX on {jax.default_backend()}"])),
         "versions": _versions(),
-        "date": datetime.date.today().isoformat(),
-        "sections": {name: [dataclasses.asdict(row) for row in rows] for name, rows in sections.items()},
+    }
+    stored = json.loads((folder / FIGURES).read_text()) if (folder / FIGURES).exists() else {}
+    if {key: stored.get(key) for key in setting} != setting:
+        stored = {"dates": {}, "sections": {}}
+    rows = {name: [dataclasses.asdict(row) for row in rows] for name, rows in sections.items()}
+    figures = {
+        **setting,
+        "dates": stored["dates"] | dict.fromkeys(sections, datetime.date.today().isoformat()),
+        "sections": stored["sections"] | rows,
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FIGURES).write_text(json.dumps(figures, indent=1) + "\n")
@@ -142,7 +149,13 @@ def _line_of_pair(folder: Path, name: str) -> str:
     figures, sections = _stored(folder / name)
     rows = [row for section in sections.values() for row in section]
     over = sum(bool(_missed(row)) for row in rows)
-    return f"| [{_title(name)}]({name}/index.md) | {figures['date']} | {len(rows)} | {over} |"
+    return f"| [{_title(name)}]({name}/index.md) | {_dates(figures)} | {len(rows)} | {over} |"
+
+
+def _dates(figures: dict[str, Any]) -> str:
+    """Return the day on which the tables were measured, or the first and the last."""
+    days = sorted({*figures["dates"].values()})
+    return " to ".join(dict.fromkeys([days[0], days[-1]]))
 
 
 def _files_of_pair(folder: Path) -> dict[str, str]:
@@ -190,7 +203,7 @@ def _body(
     lines = [
         f"# Benchmarks with {_title(name)}",
         "",
-        f"Taken on {figures['date']}: {figures['machine']}; {versions}.",
+        f"Taken on {_dates(figures)}: {figures['machine']}; {versions}.",
         "",
         "A dot is the median of the ratios of the rounds, a bar goes from the lower to the upper quartile; the tables",
         "give both. Rows over their line have an asterisk. [Other versions](../index.md) have pages of their own.",
