@@ -115,6 +115,10 @@ def main() -> int:
 
     import jax
 
+    import mxcompat.core as mx
+
+    mx.default_device()  # this starts XLA with mxcompat's options, as in programs that do not use JAX themselves
+
     def wanted(name: str) -> bool:
         return not args.words or any(word.lower() in name.lower() for word in args.words)
 
