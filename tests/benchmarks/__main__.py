@@ -115,9 +115,9 @@ def main() -> int:
 
     import jax
 
-    import mxcompat.core as mx
+    from mxcompat._graph.run.platform import backend
 
-    mx.default_device()  # this starts XLA with mxcompat's options, as in programs that do not use JAX themselves
+    backend()  # starts XLA with mxcompat's options, as in programs that do not use JAX themselves
 
     def wanted(name: str) -> bool:
         return not args.words or any(word.lower() in name.lower() for word in args.words)
