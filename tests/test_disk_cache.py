@@ -516,6 +516,21 @@ def test_what_a_process_has_compiled_is_stored_when_it_ends(place):
     assert entries(place)
 
 
+def test_an_executable_is_for_processes_with_the_same_options_of_xla(place):
+    """Loops compiled without mxcompat's options are slow, and a program that starts XLA itself has none of them."""
+    code = """
+        {first}
+        import mxcompat.core as mx
+        mx.eval(mx.tan(mx.ones((8, 8))) @ mx.ones((8, 8)))
+        print(mx.ext.debug.compiles())
+    """
+    own, theirs = (code.format(first=first) for first in ("", "import jax; jax.devices()"))
+    flags = {"XLA_FLAGS": "", "MXCOMPAT_HOST": "0"}
+    counts = [int(finish(start(program, place, **flags))[0]) for program in (own, own, theirs, theirs)]
+    assert counts[1] == counts[3] == 0
+    assert counts[0] == counts[2] > 0
+
+
 def test_the_command_line(tmp_path):
     path = tmp_path / "cache"
 

@@ -17,7 +17,7 @@ from .. import policy
 from .forked import require_threads
 from .priority import candidates, threads
 
-__all__ = ["backend", "before_start", "has_started", "is_cpu", "on_cpu"]
+__all__ = ["backend", "before_start", "has_started", "is_cpu", "on_cpu", "options_in_effect"]
 
 before_start: list[Callable[[], Any]] = []
 """Callbacks that run once, before JAX's back-end is started; for example, a process joins its distributed group."""
@@ -31,16 +31,28 @@ def backend() -> str:
         while before_start:
             before_start.pop()()
         before = threads()
-        with _with_extra_options():
+        with _with_extra_options() as options:
             _started.append(jax.default_backend())
+        new = threads() - before
+        if new:
+            _in_effect.append(options)
         if _started[0] == "cpu":
-            candidates(threads() - before)
+            candidates(new)
     return _started[0]
 
 
+_in_effect: list[str] = []
+
+
+def options_in_effect() -> str:
+    """Return the options with which mxcompat has started XLA, or an empty string if the program has started XLA
+    itself. New threads tell this, so without a list of threads the options are not known, and the string is empty."""
+    return "".join(_in_effect)
+
+
 @contextmanager
-def _with_extra_options() -> Iterator[None]:
-    """Set options of XLA's back-end while it starts, when it reads its flags.
+def _with_extra_options() -> Iterator[str]:
+    """Set options of XLA's back-end while it starts, when it reads its flags, and yield them.
 
     LLVM's recognition of checksums in loops is switched off: it never ends for a loop into which random bits are fused
     (the codes of random weights). LLVM ends the process at an unknown option, so options are set only for tested
@@ -48,12 +60,12 @@ def _with_extra_options() -> Iterator[None]:
     """
     flags = os.environ.get("XLA_FLAGS")
     if not hash_recognition.holds or _EXTRA in (flags or ""):
-        yield
+        yield ""
         return
     options = f"-disable-loop-idiom-hashrecognize,xla_cpu_small_while_loop_byte_threshold={policy.SMALL_LOOP_BYTES}"
     os.environ["XLA_FLAGS"] = f"{flags or ''} {_EXTRA}={options}".strip()
     try:
-        yield
+        yield options
     finally:
         if flags is None:
             del os.environ["XLA_FLAGS"]
