@@ -522,7 +522,8 @@ def test_an_executable_is_for_processes_with_the_same_options_of_xla(place):
         {first}
         import mxcompat.core as mx
         mx.eval(mx.tan(mx.ones((8, 8))) @ mx.ones((8, 8)))
-        print(mx.ext.debug.compiles())
+        from mxcompat.ext import debug
+        print(debug.compiles())
     """
     own, theirs = (code.format(first=first) for first in ("", "import jax; jax.devices()"))
     flags = {"XLA_FLAGS": "", "MXCOMPAT_HOST": "0"}
