@@ -35,6 +35,8 @@ _ABOUT = {
     "cold": ("Cold", "What a process meets for the first time."),
     "everyday": ("Everyday", "The small calls of every program, warm."),
     "distributed": ("Distributed", "Several processes or devices."),
+    "metal": ("Metal kernels", "Kernels beside the same in mx operations."),
+    "real": ("Real models", "The sizes of real models."),
 }
 
 _PACKAGES = ("jax", "jaxlib", "mlx", "numpy", "mlx-lm")
@@ -179,7 +181,7 @@ mxcompat, hand-written `jax.jit` code and real MLX do the same work in turn on o
 The ratios matter: mxcompat's time divided by the other's time in the same round. Below 1, mxcompat is faster. Ratios
 differ between machines; to measure yours:
 
-<!-- not run: takes twenty minutes, on an idle machine -->
+<!-- not run: takes half an hour or more, on an idle machine -->
 ```sh
 python -m tests.benchmarks --report docs/benchmarks
 ```
