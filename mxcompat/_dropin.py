@@ -128,7 +128,7 @@ def _name_as_mlx(names: Iterable[str]) -> None:
                 of = alias if "._" in own else "mlx" + own.removeprefix("mxcompat")
                 _rename(value, "__module__", of)
                 if _IN_CPP and type(value) is type and of.startswith("mlx.core"):
-                    _changed.append((value, "__name__", value.__name__))  # this assignment undoes `name_in_errors`
+                    _rename(value, "__name__", value.__name__)  # to restore it undoes `name_in_errors`
                     name_in_errors(value, f"{of}.{value.__name__}")
         if module.__name__ == name:
             _rename(module, "__name__", alias)

@@ -73,8 +73,8 @@ def jax_device(device: Device | DeviceType | None = None) -> Any:
     """Return the JAX device for a device, by default for the default device. Raises the errors of `default_stream`."""
     chosen = default_device() if device is None else as_device(device, "jax_device")
     require(chosen, "default_stream", "get")
-    accelerated = chosen.type is gpu and _accelerators()
-    return _accelerators()[chosen._index] if accelerated else jax.local_devices(backend="cpu")[0]
+    accelerators = _accelerators() if chosen.type is gpu else ()
+    return accelerators[chosen._index] if accelerators else jax.local_devices(backend="cpu")[0]
 
 
 def require(device: Device, function: str, verb: str) -> Device:
@@ -200,7 +200,8 @@ def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
         return {}
     hardware = jax_device(device)
     info: dict[str, str | int] = {"architecture": hardware.platform, "device_name": hardware.device_kind}
-    size = (hardware.memory_stats() or {}).get("bytes_limit") or policy.physical_memory()
+    is_host = hardware.platform == "cpu"
+    size = policy.physical_memory() if is_host else (hardware.memory_stats() or {}).get("bytes_limit")
     if size:
         info |= {"memory_size": size, "max_recommended_working_set_size": size, "max_buffer_length": size}
     return info

@@ -423,8 +423,8 @@ static PyType_Spec fields_spec = {
 };
 
 /* Set the objects that `nodes.c` needs: the class of nodes; the observers of new nodes; the variables of `buffers`;
-   `own`, which tells if a file is part of the core; the op ITEM and its params; the op SCALAR; and the function that
-   returns a frame, or None. */
+   `own`, which tells if a file is part of the core; the op ITEM and its params; the op SCALAR; and
+   `sys._getframe`, or None if Python has no frames to read (the function itself is not called, see `caller`). */
 static PyObject *connect_nodes(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *node, *observers, *variables, *files, *op, *params, *number, *frame;
     if (!PyArg_ParseTuple(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from . import cold, distributed, everyday, generation, metal, processes, real, report, sharded, timing
@@ -80,12 +80,6 @@ def process_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
         yield import_row(rounds)
 
 
-def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Yield the main table: warm calls, compared with hand-written `jax.jit` and real MLX."""
-    for part in (warm_rows, all_generation_rows, process_rows):
-        yield from part(wanted, rounds)
-
-
 _TABLES = {
     "warm": (warm_rows, ROUNDS),
     "generation": (all_generation_rows, ROUNDS),
@@ -98,6 +92,9 @@ _TABLES = {
 }
 """The tables: the function that measures each, and its default number of rounds."""
 
+_MAIN = ("warm", "generation", "memory")
+"""The tables that are measured if none is named."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=(__doc__ or "").split("\n")[0])
@@ -108,10 +105,9 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the numbers to a file too")
     parser.add_argument("--report", type=Path, help="measure all tables, and write a page of these versions there")
     args = parser.parse_args()
-    tables = _TABLES if args.report else {"": (rows, ROUNDS)}
+    names: Iterable[str] = _TABLES if args.report else _MAIN
     if args.words and args.words[0] in _TABLES:
-        name = args.words.pop(0)
-        tables = {name: _TABLES[name]}
+        names = [args.words.pop(0)]
 
     import jax
 
@@ -125,7 +121,8 @@ def main() -> int:
     print(f"{report.machine()}, jax {jax.__version__} on {jax.default_backend()}; medians of rounds in turn")
     table = Table()
     sections: dict[str, list[Row]] = {}
-    for name, (measure, usual) in tables.items():
+    for name in names:
+        measure, usual = _TABLES[name]
         for row in measure(wanted, args.rounds or usual):
             sections.setdefault(name, []).append(row)
             table.add(row)

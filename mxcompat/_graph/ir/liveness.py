@@ -1,4 +1,5 @@
-"""Liveness: find the nodes of a subgraph that something outside it refers to, by reference counts.
+"""Liveness: find the nodes of a subgraph that something outside it refers to, by reference counts; and an order of its
+ops in which values are held briefly.
 
 In an evaluation, live-out nodes are those that the user may still read, so they are computed once and kept. Buffers of
 unreachable leaves can be donated.

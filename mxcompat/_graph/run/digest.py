@@ -29,8 +29,7 @@ from ..ir.op import Op
 from ..ir.program import Program
 from ..ir.rules import LOWERING
 from .foreign import TARGETS
-from .platform import backend as start
-from .platform import options_in_effect
+from .platform import backend, options_in_effect
 
 __all__ = ["NoDigest", "digest"]
 
@@ -151,12 +150,12 @@ def _process() -> str:
 
     from jax.extend.backend import get_backend  # here, since its own imports take long
 
-    start()
-    backend = get_backend()
+    backend()  # starts XLA with mxcompat's options, which `get_backend` would not
+    client = get_backend()
     versions = [f"{name} {version(name)}" for name in ("jax", "jaxlib", "numpy")]
     lines = [
         *versions, sys.version, sys.platform, platform.machine(), f"{' '.join(TARGETS)} {native is not None}",
-        f"{backend.platform} {backend.platform_version} {jax.local_devices()[0].device_kind}",
+        f"{client.platform} {client.platform_version} {jax.local_devices()[0].device_kind}",
         *[f"{name}={os.environ.get(name)}" for name in _ENVIRONMENT], options_in_effect(),
         *_processor(), *_sources(),
     ]  # fmt: skip
