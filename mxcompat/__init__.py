@@ -21,10 +21,14 @@ from mxcompat._collector import importing as _importing
 
 with _importing():
     from mxcompat import core as core
+    from mxcompat._array.array import set_namespace as _set_namespace
     from mxcompat._dropin import install_as_mlx as install_as_mlx
     from mxcompat._dropin import installed as installed
+    from mxcompat._namespace import namespace_of_arrays as _namespace_of_arrays
     from mxcompat._version import __version__ as __version__
     from mxcompat.core import *  # noqa: F403
+
+_set_namespace(_namespace_of_arrays)
 
 if TYPE_CHECKING:
     from mxcompat import ext as ext

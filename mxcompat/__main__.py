@@ -94,7 +94,7 @@ def _info(argv: list[str]) -> int:
 
 def _list_unpromised() -> None:
     """Print the undocumented features of JAX, XLA and CPython that are used, and the fallback of each that fails."""
-    from mxcompat._compat.registry import everything, unknown_names
+    from mxcompat._tools.features import everything, unknown_names
 
     found = everything()
     print("\nWhat JAX, XLA and Python do not promise:")

@@ -25,9 +25,10 @@ from mxcompat._graph.passes import barriers, integers
 from mxcompat._graph.passes.modules import named
 from mxcompat._graph.run import allocation, collectives, jax_traces, lowering, options, values
 from mxcompat._graph.run.options import FAST, compile_with
+from mxcompat._tools.features import everything
 from tests.test_project import ROOT
 
-NAMES = sorted(one.name for one in registry.everything())
+NAMES = sorted(one.name for one in everything())
 
 
 def without(*names: str, **settings: str) -> dict[str, str]:
@@ -100,12 +101,12 @@ class TestRegistry:
             entry(lambda: True)
 
     def test_all_of_it_holds_here(self) -> None:
-        missing = {one.name: one.reason for one in registry.everything() if not one.holds}
+        missing = {one.name: one.reason for one in everything() if not one.holds}
         missing.pop("compiler-threads" if sys.platform != "linux" else None, None)
         assert missing == {}
 
     def test_each_says_what_it_is_for_and_what_is_done_without(self) -> None:
-        said = [text for one in registry.everything() for text in (one.purpose, one.fallback)]
+        said = [text for one in everything() for text in (one.purpose, one.fallback)]
         assert all(said)
         assert len(NAMES) > 18
 

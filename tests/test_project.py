@@ -33,19 +33,32 @@ def layer(module):
     return LAYERS.index(parts[1]) if len(parts) > 1 and parts[1] in LAYERS else len(LAYERS)
 
 
-def imports(path):
-    """Yield the full name of every module that a file imports, at any place in the file."""
+def imports(path, for_types=True):
+    """Yield the full name of every module that a file imports, at any place in the file, also by `import_module`.
+
+    With `for_types=False`, imports for type checkers alone are left out.
+    """
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and not for_types and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = [ast.Pass()]
     package = module_name(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (item.name for item in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
-            yield module
-            yield from (f"{module}.{item.name}" for item in node.names)
+            for item in node.names:
+                whole = f"{module}.{item.name}"
+                yield from [whole] if whole in MODULES else [module, whole]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "import_module":
+            yield from (argument.value for argument in node.args if isinstance(argument, ast.Constant))
+
+
+MODULES = {module_name(path) for path in SOURCES}
 
 
 def test_imports_flow_one_way():
@@ -58,12 +71,31 @@ def test_imports_flow_one_way():
     assert not wrong, "\n".join(wrong)
 
 
+def test_imports_are_seen(tmp_path):
+    """Assert that imports within functions and by `import_module` count."""
+    path = ROOT / "mxcompat" / "_tools" / "features.py"
+    assert {"mxcompat._graph.passes.barriers", "mxcompat._compat.registry", "pathlib.Path"} <= {*imports(path)}
+
+
 def test_the_layers_know_their_order():
     assert [layer(f"mxcompat.{name}.x") for name in LAYERS] == list(range(10))
     assert layer("mxcompat.core") == layer("mxcompat") == 10
     found = list(imports(ROOT / "mxcompat" / "_ops" / "define.py"))
     assert "mxcompat._graph.ir.op" in found
     assert "mxcompat._array.operands" in found
+
+
+def test_no_modules_import_each_other():
+    """Assert that modules can be put in an order in which each imports only earlier ones. Packages are left out of the
+    imports of their own modules."""
+    left = {}
+    for path in SOURCES:
+        module = module_name(path)
+        names = MODULES.intersection(imports(path, for_types=False))
+        left[module] = {name for name in names if not f"{module}.".startswith(f"{name}.")}
+    while ready := {module for module, names in left.items() if names.isdisjoint(left)}:
+        left = {module: names for module, names in left.items() if module not in ready}
+    assert not left, "these are in an import circle, or import one that is"
 
 
 def test_files_are_short():

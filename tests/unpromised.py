@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mxcompat._compat.registry import everything
+from mxcompat._tools.features import everything
 
 __all__ = ["needs"]
 

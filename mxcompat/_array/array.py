@@ -8,7 +8,6 @@ by `_ops.methods`, from the op table; the others are here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -29,7 +28,9 @@ from .errors import expected
 from .handle import Handle
 from .nest import nest_of, numbers
 
-__all__ = ["ArrayIterator", "array", "exchange", "handles", "nodes_of", "plain_handle", "wrap", "wrap_all"]
+__all__ = [
+    "ArrayIterator", "array", "exchange", "handles", "nodes_of", "plain_handle", "set_namespace", "wrap", "wrap_all",
+]  # fmt: skip
 
 
 class array(Handle):
@@ -189,14 +190,7 @@ class array(Handle):
         Raises:
             ValueError: for an unsupported version of the standard; in MLX's place, for any version.
         """
-        if import_module("mxcompat._dropin").installed():
-            if api_version is not None:
-                raise ValueError("Explicitly specifying api_version is not yet implemented.")
-            return import_module("mxcompat.core")
-        namespace = import_module("mxcompat.ext.array_api")
-        if api_version is not None and not _FIRST_API <= api_version <= namespace.__array_api_version__:
-            raise ValueError(f"[__array_namespace__] Version {api_version!r} of the standard is not followed.")
-        return namespace
+        return _find_namespace(api_version)
 
     @property
     def device(self) -> Device:
@@ -210,8 +204,14 @@ class array(Handle):
         return wrap(self._node)
 
 
-_FIRST_API = "2021.12"
-"""The oldest supported version of the standard."""
+def set_namespace(find: Callable[[str | None], Any]) -> None:
+    """Set the function that returns the namespace of arrays for a version of the array API standard. The namespace
+    imports this module, so this module cannot import it."""
+    global _find_namespace
+    _find_namespace = find
+
+
+_find_namespace: Callable[[str | None], Any]
 
 array.__module__ = "mxcompat.core"
 

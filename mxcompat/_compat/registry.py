@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-__all__ = ["everything", "unknown_names", "unpromised"]
+__all__ = ["REGISTRY", "WITHOUT", "Unpromised", "unpromised"]
 
 REGISTRY: dict[str, Unpromised] = {}
 """All features by name. Those of a module are added when it is imported."""
 
-_WITHOUT = frozenset(os.environ.get("MXCOMPAT_WITHOUT", "").replace(",", " ").split())
+WITHOUT = frozenset(os.environ.get("MXCOMPAT_WITHOUT", "").replace(",", " ").split())
+"""Names of features that are switched off."""
 
 
 class Unpromised:
@@ -50,7 +49,7 @@ class Unpromised:
         return self._holds
 
     def _found(self) -> bool:
-        if self.name in _WITHOUT:
+        if self.name in WITHOUT:
             self.reason = "MXCOMPAT_WITHOUT names it"
             return False
         try:
@@ -81,20 +80,6 @@ class Unpromised:
 def unpromised(name: str, purpose: str, fallback: str) -> Callable[[Callable[[], bool]], Unpromised]:
     """Decorate a probe. The decorator returns an `Unpromised` with this probe."""
     return lambda probe: Unpromised(name, purpose, fallback, probe)
-
-
-def everything() -> list[Unpromised]:
-    """Return all features of mxcompat, in the order of their modules. This does not import JAX."""
-    package = Path(__file__).parent
-    for name in sorted(path.stem for path in package.glob("*.py") if path.stem != "__init__"):
-        import_module(f"{__package__}.{name}")
-    import_module("mxcompat._graph.passes.barriers")  # the only feature that is defined outside this package
-    return list(REGISTRY.values())
-
-
-def unknown_names() -> list[str]:
-    """Return the names in `MXCOMPAT_WITHOUT` that are unknown. All modules must be imported."""
-    return sorted(_WITHOUT.difference(REGISTRY))
 
 
 def _log() -> Any:
