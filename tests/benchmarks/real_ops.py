@@ -9,16 +9,14 @@ SIDE is `mxcompat`, `MLX` or `PyTorch`. PyTorch has a column for the convolution
 
 from __future__ import annotations
 
-import importlib.util
-import os
+import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from .real_sides import has_torch, in_turn
 from .table import Row, compared, present
 
 __all__ = ["OPS", "ROUNDS", "rows"]
@@ -213,7 +211,7 @@ def _step(side: str, name: str) -> tuple[Callable[[], Any], Callable[[Any], None
     return lambda: f(mx, *arrays), lambda result: mx.eval(result)
 
 
-def _measure(side: str, name: str) -> tuple[float, float]:
+def _measure(side: str, name: str) -> dict[str, float]:
     """Return milliseconds of the first call and the median of warm ones."""
     step, wait = _step(side, name)
 
@@ -225,7 +223,7 @@ def _measure(side: str, name: str) -> tuple[float, float]:
     first = timed()
     end = time.perf_counter() + _WARM_SECONDS
     count = 0
-    while time.perf_counter() < end or count < 3:
+    while time.perf_counter() < end or (count < 3 and first < _WARM_SECONDS):
         timed()
         count += 1
     if side == "mxcompat":
@@ -237,38 +235,25 @@ def _measure(side: str, name: str) -> tuple[float, float]:
     end = time.perf_counter() + _WARM_SECONDS
     while time.perf_counter() < end:
         times.append(timed())
-    return 1e3 * first, 1e3 * statistics.median(times)
+    return {"first call": 1e3 * first, "warm": 1e3 * statistics.median(times)}
 
 
 def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
     """Measure the ops whose names are wanted, in turn on each side, `rounds` times."""
     sides = [side for side in present() if side != "jax.jit"]
-    torch = importlib.util.find_spec("torch") is not None
     for name in filter(wanted, OPS):
-        here = [*sides, *(["PyTorch"] if torch and name in _CONVOLUTIONS else [])]
-        found: dict[str, list[tuple[float, float]]] = {side: [] for side in here}
-        for _ in range(rounds):
-            for side in here:
-                found[side].append(_in_a_process(side, name))
-        for k, (label, most) in enumerate((("first call", 2.0), ("warm", 1.0))):
-            times = {side: [pair[k] for pair in pairs] for side, pairs in found.items()}
+        here = [*sides, *(["PyTorch"] if has_torch() and name in _CONVOLUTIONS else [])]
+        found = in_turn("real_ops", [name], here, rounds)
+        for label, most in (("first call", 2.0), ("warm", 1.0)):
+            times = {side: [measured[label] for measured in all_measured] for side, all_measured in found.items()}
             ratios, spread = compared(times)
             medians = {side: statistics.median(values) for side, values in times.items()}
-            row = Row(f"{name}: {label}" if k == 0 else f"  {label}", "ms", medians, ratios, spread)
+            row = Row(f"  {label}" if label == "warm" else f"{name}: {label}", "ms", medians, ratios, spread)
             row.limit("MLX", most, most * medians.get("MLX", 0.0) + _ROOM_MS)
-            if k:
+            if label == "warm":
                 row.limit("PyTorch", 1.5, 1.5 * medians.get("PyTorch", 0.0) + 1.0)
             yield row
 
 
-def _in_a_process(side: str, name: str) -> tuple[float, float]:
-    command = [sys.executable, "-m", "tests.benchmarks.real_ops", side, name]
-    environment = {**os.environ, "MXCOMPAT_CACHE": "0"}
-    root = Path(__file__).parent.parent.parent
-    out = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-    first, warm = map(float, out.stdout.split())
-    return first, warm
-
-
 if __name__ == "__main__":
-    print(*_measure(*sys.argv[1:]))
+    print(json.dumps(_measure(*sys.argv[1:])))
