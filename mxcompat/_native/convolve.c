@@ -244,6 +244,65 @@ static void convolve_parts(void *context, size_t first, size_t last, size_t part
     }
 }
 
+/* Return 1 if a vector of outputs reads as many inputs: small groups with as many outputs as channels. */
+static int is_grouped(const Task *task) {
+    const Convolution *c = &task->of;
+    size_t lanes = task->kernels->lanes;
+    return c->groups > 1 && c->channels > 1 && c->channels == c->outputs && lanes % c->channels == 0 &&
+           c->groups * c->channels % lanes == 0;
+}
+
+/* Pack the weights of small groups, as [vector of outputs][tap][channel][output]. */
+static void pack_grouped(void *context, size_t first, size_t last, size_t participant) {
+    const Task *task = context;
+    size_t lanes = task->kernels->lanes, channels = task->of.channels;
+    (void)participant;
+    for (; first < last; first++) {
+        float *to = task->packed + first * task->taps * channels * lanes;
+        for (size_t t = 0; t < task->taps; t++)
+            for (size_t c = 0; c < channels; c++)
+                for (size_t n = first * lanes; n < (first + 1) * lanes; n++)
+                    *to++ = task->w[weight_of(task, n / channels, n % channels, t, c)];
+    }
+}
+
+/* Compute all outputs of some tiles of pixels, for small groups. */
+static void convolve_grouped(void *context, size_t first, size_t last, size_t participant) {
+    const Task *task = context;
+    const Convolution *c = &task->of;
+    size_t rows = task->kernels->tile_rows, lanes = task->kernels->lanes, channels = c->channels;
+    size_t width = c->groups * channels, all = c->images * task->pixels;
+    int32_t places[MOST_TILE_COLUMNS * MOST_TILE_COLUMNS];
+    float unused[MOST_TILE_COLUMNS];
+    (void)participant;
+    for (size_t k = 0; k < channels * lanes; k++)
+        places[k] = (int32_t)(k % lanes - k % lanes % channels + k / lanes);
+    for (; first < last; first++) {
+        size_t used = smaller(rows, all - first * rows);
+        Pixel pixels[MOST_TILE_ROWS];
+        for (size_t m = 0; m < used; m++)
+            pixels[m] = pixel_of(task, first * rows + m);
+        for (size_t t = 0, taps; t < task->taps; t += taps) {
+            Piece pieces[TAPS], moved[TAPS];
+            taps = smaller(TAPS, task->taps - t);
+            for (size_t k = 0; k < taps; k++)
+                for (size_t m = 0; m < rows; m++)
+                    pieces[k].a[m] = m < used ? input_of(task, &pixels[m], task->tap[t + k]) : NULL;
+            for (size_t n = 0; n < width; n += lanes) {
+                float *out[MOST_TILE_ROWS];
+                for (size_t m = 0; m < rows; m++)
+                    out[m] = m < used ? task->y + pixels[m].place * width + n : unused;
+                for (size_t k = 0; k < taps; k++) {
+                    moved[k].b = (n * task->taps + (t + k) * lanes) * channels;
+                    for (size_t m = 0; m < rows; m++)
+                        moved[k].a[m] = pieces[k].a[m] == NULL ? zeros : pieces[k].a[m] + n;
+                }
+                task->kernels->grouped(moved, taps, channels, places, task->packed, out, t > 0);
+            }
+        }
+    }
+}
+
 /* Compute outputs that each read one channel. The weights are packed as [tap][channel]. */
 static void convolve_depth(void *context, size_t first, size_t last, size_t participant) {
     const Task *task = context;
@@ -469,7 +528,16 @@ static int run_forward(Task *task) {
         parallel_for(all, grain(all, task->taps * c->groups), convolve_depth, task);
         return 0;
     }
-    size_t parts = parts_of(all, PIXELS) * c->groups, length = c->channels * task->taps, each = task->columns * length;
+    size_t length = c->channels * task->taps, width = c->groups * c->outputs;
+    if (is_grouped(task)) {
+        size_t tiles = parts_of(all, task->kernels->tile_rows), lanes = task->kernels->lanes;
+        if ((task->packed = malloc(width * length * sizeof(float))) == NULL)
+            return -1;
+        parallel_for(width / lanes, grain(width / lanes, lanes * length), pack_grouped, task);
+        parallel_for(tiles, grain(tiles, task->kernels->tile_rows * width * length), convolve_grouped, task);
+        return 0;
+    }
+    size_t parts = parts_of(all, PIXELS) * c->groups, each = task->columns * length;
     task->splits = smaller(parts_of(PARTS * participants(), parts), task->blocks);
     task->each = sizeof(Tiles) + (task->taps * sizeof(size_t) + 63) / 64 * 64;
     task->packed = malloc(c->groups * task->blocks * each * sizeof(float));

@@ -60,6 +60,11 @@ typedef void (*Tile)(const Piece *pieces, size_t count, size_t length, size_t ap
 /* out[n] += the sum of a[k][n] * b[k][n] over `count` values of k, for `width` values of n. */
 typedef void (*Depth)(const float *const *a, const float *const *b, size_t count, size_t width, float *out);
 
+/* out[m][n] = (or += if `add`) the sum over taps t and channels c < `channels` of a[t][m][n - n % channels + c] *
+   w[t][c][n]: `tile_rows` rows, and `lanes` columns, a multiple of `channels`. places[c][n] = n - n % channels + c. */
+typedef void (*Grouped)(const Piece *pieces, size_t taps, size_t channels, const int32_t *places, const float *w,
+                        float *const *out, int add);
+
 typedef struct {
     const char *name;
     size_t lanes, tile_rows;
@@ -73,6 +78,7 @@ typedef struct {
     Rescale rescale;
     Tile tile;
     Depth depth;
+    Grouped grouped;
 } Kernels;
 
 void find_kernels(void);

@@ -11,6 +11,7 @@
 #undef MULTIPLY
 #undef ADD_PRODUCT
 #undef TOTAL
+#undef SELECT
 #define INSTRUCTIONS "avx2"
 #define V __m256
 #define LANES 8
@@ -23,6 +24,7 @@
 #define MULTIPLY(x, y) _mm256_mul_ps(x, y)
 #define ADD_PRODUCT(x, y, z) _mm256_fmadd_ps(x, y, z)
 #define TOTAL(x) NAME(total)(x)
+#define SELECT(x, places) _mm256_permutevar8x32_ps(x, _mm256_loadu_si256((const __m256i *)(places)))
 
 #define EIGHT(of, bits)                                                                                                \
     _mm256_setr_epi32(of(bits, 0), of(bits, 1), of(bits, 2), of(bits, 3), of(bits, 4), of(bits, 5), of(bits, 6),       \

@@ -11,6 +11,7 @@
 #define MULTIPLY(x, y) _mm512_mul_ps(x, y)
 #define ADD_PRODUCT(x, y, z) _mm512_fmadd_ps(x, y, z)
 #define TOTAL(x) _mm512_reduce_add_ps(x)
+#define SELECT(x, places) _mm512_permutexvar_ps(_mm512_loadu_si512(places), x)
 
 #define OCTETS(bits, k) ((int)(0x80800000u | (BYTE_OF(bits, k) + 1) << 8 | BYTE_OF(bits, k)))
 #define SIXTEEN(of, bits)                                                                                              \

@@ -254,6 +254,24 @@ TARGET static void NAME(tile)(const Piece *pieces, size_t count, size_t length, 
     }
 }
 
+TARGET static void NAME(grouped)(const Piece *pieces, size_t taps, size_t channels, const int32_t *places,
+                                 const float *w, float *const *out, int add) {
+    V sums[TILE_ROWS];
+    for (int m = 0; m < TILE_ROWS; m++)
+        sums[m] = EACH(0);
+    for (; taps > 0; taps--, pieces++) {
+        V left[TILE_ROWS];
+        for (int m = 0; m < TILE_ROWS; m++)
+            left[m] = LOAD(pieces->a[m]);
+        const float *right = w + pieces->b;
+        for (size_t c = 0; c < channels; c++, right += LANES)
+            for (int m = 0; m < TILE_ROWS; m++)
+                sums[m] = ADD_PRODUCT(SELECT(left[m], places + c * LANES), LOAD(right), sums[m]);
+    }
+    for (int m = 0; m < TILE_ROWS; m++)
+        STORE(out[m], add ? ADD(LOAD(out[m]), sums[m]) : sums[m]);
+}
+
 TARGET static void NAME(depth)(const float *const *a, const float *const *b, size_t count, size_t width, float *out) {
     size_t n = 0;
     for (; n + 4 * LANES <= width; n += 4 * LANES) {
@@ -300,5 +318,6 @@ static const Kernels NAME(kernels) = {
     .tile_rows = TILE_ROWS,
     .tile = NAME(tile),
     .depth = NAME(depth),
+    .grouped = NAME(grouped),
 };
 #undef ALL

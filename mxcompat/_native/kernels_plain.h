@@ -11,6 +11,7 @@
 #undef MULTIPLY
 #undef ADD_PRODUCT
 #undef TOTAL
+#undef SELECT
 #define INSTRUCTIONS "plain"
 #define V Eight
 #define LANES 8
@@ -23,6 +24,7 @@
 #define MULTIPLY(x, y) multiply_eight(x, y)
 #define ADD_PRODUCT(x, y, z) add_eight(multiply_eight(x, y), z)
 #define TOTAL(x) total_of_eight(x)
+#define SELECT(x, places) eight_at(x, places)
 
 typedef struct {
     float at[8];
@@ -53,6 +55,13 @@ static INLINE Eight multiply_eight(Eight x, Eight y) {
     for (int k = 0; k < 8; k++)
         x.at[k] *= y.at[k];
     return x;
+}
+
+static INLINE Eight eight_at(Eight x, const int32_t *places) {
+    Eight out;
+    for (int k = 0; k < 8; k++)
+        out.at[k] = x.at[places[k]];
+    return out;
 }
 
 static INLINE float total_of_eight(Eight x) {
