@@ -202,7 +202,8 @@ static void store_tile(const Task *task, Tiles *tiles, size_t block, size_t used
     int direct = width == task->columns;
     for (size_t m = 0; m < rows; m++)
         out[m] = direct && m < used ? y + tiles->pixels[block * rows + m].place * all : tiles->rows + m * task->columns;
-    task->kernels->tile(tiles->pieces + block * TAPS, tiles->counts[block], length, 1, b, out, direct && add);
+    task->kernels->tile(tiles->pieces + block * TAPS, tiles->counts[block], length, 1, task->columns, b, out,
+                        direct && add);
     for (size_t m = 0; !direct && m < used; m++) {
         float *to = y + tiles->pixels[block * rows + m].place * all;
         for (size_t n = 0; n < width; n++)
@@ -413,7 +414,8 @@ static void sum_tap(const Task *task, Scratch *memory, Rows rows, size_t number,
             for (size_t m = 1; m < tile_rows; m++)
                 piece->a[m] = piece->a[0] + smaller(m, used - 1);
         }
-        task->kernels->tile(memory->pieces, pieces, span.stop - span.start, span.apart, memory->g, out, 1);
+        task->kernels->tile(memory->pieces, pieces, span.stop - span.start, span.apart, task->columns, memory->g, out,
+                            1);
         for (size_t k = 0; k < pieces; k++)
             memory->pieces[k].a[0] += tile_rows;
     }
@@ -582,7 +584,7 @@ int convolve(const Convolution *c, int for_weights, const float *x, float *w, fl
     task.step[0] = task.step[1] * c->in[1];
     task.image = task.step[0] * c->in[0];
     task.pixels = c->out[0] * c->out[1] * c->out[2];
-    task.columns = 2 * task.kernels->lanes;
+    task.columns = c->outputs <= task.kernels->lanes ? task.kernels->lanes : 2 * task.kernels->lanes;
     task.blocks = parts_of(c->outputs, task.columns);
     size_t outputs = c->images * task.pixels * c->groups * c->outputs;
     if (!for_weights && (outputs == 0 || c->channels == 0)) {

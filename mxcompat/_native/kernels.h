@@ -54,9 +54,9 @@ typedef struct {
 } Piece;
 
 /* out[m][n] = (or += if `add`) the sum over all pieces and k of a[m][k * apart] * b[k][n]: `tile_rows` rows, and
-   2 * `lanes` columns. */
-typedef void (*Tile)(const Piece *pieces, size_t count, size_t length, size_t apart, const float *b, float *const *out,
-                     int add);
+   `columns` columns, which is `lanes` or 2 * `lanes`. */
+typedef void (*Tile)(const Piece *pieces, size_t count, size_t length, size_t apart, size_t columns, const float *b,
+                     float *const *out, int add);
 /* out[n] += the sum of a[k][n] * b[k][n] over `count` values of k, for `width` values of n. */
 typedef void (*Depth)(const float *const *a, const float *const *b, size_t count, size_t width, float *out);
 

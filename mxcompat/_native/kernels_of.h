@@ -230,28 +230,40 @@ TARGET static void NAME(rescale)(int kind, float *x, size_t groups, size_t group
 }
 
 /* See `convolve.c`. */
-TARGET static void NAME(tile)(const Piece *pieces, size_t count, size_t length, size_t apart, const float *b,
-                              float *const *out, int add) {
+TARGET static INLINE void NAME(tile_of)(int vectors, const Piece *pieces, size_t count, size_t length, size_t apart,
+                                        const float *b, float *const *out, int add) {
     V sums[TILE_ROWS][2];
     for (int m = 0; m < TILE_ROWS; m++)
-        sums[m][0] = sums[m][1] = EACH(0);
+        for (int n = 0; n < vectors; n++)
+            sums[m][n] = EACH(0);
     for (; count > 0; count--, pieces++) {
         const float *a[TILE_ROWS], *right = b + pieces->b;
         for (int m = 0; m < TILE_ROWS; m++)
             a[m] = pieces->a[m];
-        for (size_t k = 0; k < length; k++, right += 2 * LANES) {
-            V first = LOAD(right), second = LOAD(right + LANES);
+        for (size_t k = 0; k < length; k++, right += vectors * LANES) {
+            V all[2];
+            for (int n = 0; n < vectors; n++)
+                all[n] = LOAD(right + n * LANES);
             for (int m = 0; m < TILE_ROWS; m++) {
                 V left = EACH(a[m][k * apart]);
-                sums[m][0] = ADD_PRODUCT(left, first, sums[m][0]);
-                sums[m][1] = ADD_PRODUCT(left, second, sums[m][1]);
+                for (int n = 0; n < vectors; n++)
+                    sums[m][n] = ADD_PRODUCT(left, all[n], sums[m][n]);
             }
         }
     }
-    for (int m = 0; m < TILE_ROWS; m++) {
-        STORE(out[m], add ? ADD(LOAD(out[m]), sums[m][0]) : sums[m][0]);
-        STORE(out[m] + LANES, add ? ADD(LOAD(out[m] + LANES), sums[m][1]) : sums[m][1]);
-    }
+    for (int m = 0; m < TILE_ROWS; m++)
+        for (int n = 0; n < vectors; n++) {
+            float *to = out[m] + n * LANES;
+            STORE(to, add ? ADD(LOAD(to), sums[m][n]) : sums[m][n]);
+        }
+}
+
+TARGET static void NAME(tile)(const Piece *pieces, size_t count, size_t length, size_t apart, size_t columns,
+                              const float *b, float *const *out, int add) {
+    if (columns == LANES)
+        NAME(tile_of)(1, pieces, count, length, apart, b, out, add);
+    else
+        NAME(tile_of)(2, pieces, count, length, apart, b, out, add);
 }
 
 TARGET static void NAME(grouped)(const Piece *pieces, size_t taps, size_t channels, const int32_t *places,
