@@ -592,6 +592,21 @@ def test_quantized_gguf_files(kind):
     check(lambda mx: in_order(mx.load("q.gguf")))
 
 
+@pytest.mark.parametrize("kind", ["Q4_0", "Q8_0", "Q6_K"])
+def test_quantized_gguf_files_are_read_when_needed(kind):
+    """Assert that loading reads no blocks: a file that is cut off afterwards is found at the first use."""
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    number = GGMLQuantizationType[kind]
+    data = np.zeros((2, GGML_QUANT_SIZES[number][1]), np.uint8)
+    write_gguf("q.gguf", [("block.weight", data, number)])
+    arrays = ours.load("q.gguf")
+    os.truncate("q.gguf", os.path.getsize("q.gguf") - data.nbytes)
+    for x in arrays.values():
+        with pytest.raises(RuntimeError, match="Unable to read"):
+            ours.eval(x)
+
+
 def test_other_quantizations_are_expanded_too():
     from gguf import GGMLQuantizationType, quants
 

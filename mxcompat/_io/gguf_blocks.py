@@ -11,7 +11,7 @@ import numpy as np
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 
-__all__ = ["BLOCKS", "TYPES", "expanded", "repacked"]
+__all__ = ["BLOCKS", "REPACKED", "TYPES", "biases", "expanded", "scales", "weights"]
 
 TYPES: dict[int, Dtype] = {0: _d.float32, 1: _d.float16, 24: _d.int8, 25: _d.int16, 26: _d.int32}
 """The dtypes of tensors without quantization, by the number of the type."""
@@ -26,26 +26,36 @@ BLOCKS: dict[int, tuple[int, int]] = {
 """The number of elements and of bytes in a block, by the number of the type."""
 
 
-def repacked(blocks: np.ndarray, kind: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return the bytes of the packed weights, the scales and the biases, or None for another quantization.
+REPACKED: dict[int, int] = {_Q4_0: 4, _Q4_1: 4, _Q8_0: 8}
+"""The number of bits of a weight in the quantizations that are repacked, by the number of the type."""
 
-    Args:
-        blocks: uint8 array, a row for each block.
-        kind: the number of the type.
-    """
-    if kind not in (_Q4_0, _Q4_1, _Q8_0):
-        return None
-    scales = blocks[:, :2].copy().view(np.float16)
-    with np.errstate(all="ignore"):
-        if kind == _Q8_0:
-            return _bytes(blocks[:, 2:] ^ 0x80), _bytes(scales), _bytes(scales * np.float16(-128))
-        if kind == _Q4_1:
-            biases, data = blocks[:, 2:4], blocks[:, 4:]
-        else:
-            biases, data = scales * np.float16(-8), blocks[:, 2:]
+
+def weights(data: np.ndarray, kind: int) -> np.ndarray:
+    """Return the bytes of MLX's packed weights, from the bytes of blocks of a repacked quantization."""
+    blocks = _blocks(data, kind)
+    if kind == _Q8_0:
+        return _bytes(blocks[:, 2:] ^ 0x80)
     # Byte k of a block has element k in its low half, and element k + 16 in its high half.
-    elements = np.concatenate([data & 0xF, data >> 4], axis=1)
-    return _bytes(elements[:, ::2] | elements[:, 1::2] << 4), _bytes(scales), _bytes(biases)
+    codes = blocks[:, 4:] if kind == _Q4_1 else blocks[:, 2:]
+    elements = np.concatenate([codes & 0xF, codes >> 4], axis=1)
+    return _bytes(elements[:, ::2] | elements[:, 1::2] << 4)
+
+
+def scales(data: np.ndarray, kind: int) -> np.ndarray:
+    """Return the bytes of the scales, in float16, from the bytes of blocks of a repacked quantization."""
+    return _bytes(_blocks(data, kind)[:, :2])
+
+
+def biases(data: np.ndarray, kind: int) -> np.ndarray:
+    """Return the bytes of the biases, in float16, from the bytes of blocks of a repacked quantization."""
+    if kind == _Q4_1:
+        return _bytes(_blocks(data, kind)[:, 2:4])
+    with np.errstate(all="ignore"):
+        return _bytes(scales(data, kind).view(np.float16) * np.float16(-128 if kind == _Q8_0 else -8))
+
+
+def _blocks(data: np.ndarray, kind: int) -> np.ndarray:
+    return data.reshape(-1, BLOCKS[kind][1])
 
 
 def _bytes(data: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from mxcompat._array.errors import bad_cast, expected
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Dtype
 
-from .gguf_blocks import BLOCKS, TYPES, expanded, repacked
+from .gguf_blocks import BLOCKS, REPACKED, TYPES, biases, expanded, scales, weights
 from .order import as_written
 from .reading import PathSource, array_of, deferred
 from .writing import array_bytes, as_arrays, open_path, path_with, write
@@ -183,17 +184,20 @@ def _arrays(source: PathSource, start: int, info: _Tensor) -> dict[str, array]:
     plain: Dtype | None = TYPES.get(info.kind)
     if plain is not None:
         return {info.name: deferred(source, offset, info.shape, plain)}
-    data = source.read(offset, size)
-    parts = repacked(data.reshape(-1, width), info.kind)
-    if parts is None:
-        return {info.name: array_of(expanded(data, info.kind), info.shape, _d.float16)}
-    weight, scales, biases = parts
     rows, last = info.shape[:-1], info.shape[-1]
+
+    def part(shape: tuple[int, ...], dtype: Dtype, change: Callable[[np.ndarray], np.ndarray]) -> array:
+        return deferred(source, offset, shape, dtype, change, size)
+
+    bits = REPACKED.get(info.kind)
+    if bits is None:
+        expanded(np.zeros(width, np.uint8), info.kind)  # raises now if the type cannot be expanded
+        return {info.name: part(info.shape, _d.float16, lambda data: expanded(data, info.kind))}
     stem = info.name.removesuffix(".weight")
     return {
-        info.name: array_of(weight, (*rows, weight.size // 4 * last // count if count else 0), _d.uint32),
-        f"{stem}.scales": array_of(scales, (*rows, last // block), _d.float16),
-        f"{stem}.biases": array_of(biases, (*rows, last // block), _d.float16),
+        info.name: part((*rows, last * bits // 32), _d.uint32, lambda data: weights(data, info.kind)),
+        f"{stem}.scales": part((*rows, last // block), _d.float16, lambda data: scales(data, info.kind)),
+        f"{stem}.biases": part((*rows, last // block), _d.float16, lambda data: biases(data, info.kind)),
     }
 
 

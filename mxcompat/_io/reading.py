@@ -234,13 +234,18 @@ def deferred(
     shape: tuple[int, ...],
     dtype: Dtype,
     change: Callable[[np.ndarray], np.ndarray] | None = None,
+    size: int | None = None,
 ) -> array:
-    """Return the array at an offset of a source, with its bytes converted by `change`. A path is read when the array is
-    needed, a stream at once."""
+    """Return the array at an offset of a source. A path is read when the array is needed, a stream at once.
+
+    Args:
+        change: converts the bytes that are read to those of the array.
+        size: the number of bytes to read, if it is not that of the array.
+    """
     a = aval(shape, dtype)
 
     def read() -> np.ndarray:
-        data = source.read(offset, a.nbytes)
+        data = source.read(offset, a.nbytes if size is None else size)
         return data if change is None else change(data)
 
     def read_late() -> np.ndarray:
