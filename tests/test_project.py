@@ -71,7 +71,7 @@ def test_imports_flow_one_way():
     assert not wrong, "\n".join(wrong)
 
 
-def test_imports_are_seen(tmp_path):
+def test_imports_are_seen():
     """Assert that imports within functions and by `import_module` count."""
     path = ROOT / "mxcompat" / "_tools" / "features.py"
     assert {"mxcompat._graph.passes.barriers", "mxcompat._compat.registry", "pathlib.Path"} <= {*imports(path)}

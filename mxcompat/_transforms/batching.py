@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.aval import Aval, aval, number
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, items
@@ -59,22 +60,18 @@ class Mapped(NamedTuple):
     values: list[Any]
 
 
+@analysis
 def batched(program: Program, flags: tuple[bool, ...], size: int) -> Batched | None:
     """Batch a Program over a new first axis of the flagged inputs (at least one); all outputs get the axis. Return None
     if an op has no BATCH rule."""
-    key = ("batched", flags, size)
-    if key not in program.facts:
-        program.facts[key] = _attempt(over_axis, program, flags, size, True)
-    return program.facts[key]
+    return _attempt(over_axis, program, flags, size, True)
 
 
+@analysis
 def mapped(program: Program, in_axes: tuple, out_axes: tuple, size: int) -> Mapped | None:
     """Return the Program that a `vmap` node with these params runs. Return None if an op has no BATCH rule, or if an
     output with out-axis None varies along the mapped axis."""
-    key = ("mapped", in_axes, out_axes, size)
-    if key not in program.facts:
-        program.facts[key] = _attempt(_mapped, program, in_axes, out_axes, size)
-    return program.facts[key]
+    return _attempt(_mapped, program, in_axes, out_axes, size)
 
 
 def _attempt(function: Callable[..., Any], *args: Any) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import Node, apply, apply_as
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.outputs import TUPLE
-from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.program import Code, Program
 from mxcompat._graph.ir.rules import BODY, EFFECT, FAILURE, SPECIALIZE
 from mxcompat._graph.run.failures import OF_CALLED
 from mxcompat._jax import jax
@@ -42,10 +43,12 @@ def holds_custom(program: Program) -> bool:
 
 def has_effects(program: Program) -> bool:
     """Return True if the Program, or a Program inside it, has effects (ops that run by themselves: collectives)."""
-    facts = program.code.facts
-    if "effects" not in facts:
-        facts["effects"] = any(is_effectful(op, params) for op, params, _ in program.instructions)
-    return facts["effects"]
+    return _has_effects(program.code)
+
+
+@analysis
+def _has_effects(code: Code) -> bool:
+    return any(is_effectful(op, params) for op, params, _ in code.instructions)
 
 
 def is_effectful(op: Op, params: tuple) -> bool:

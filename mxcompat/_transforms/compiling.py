@@ -16,6 +16,7 @@ from mxcompat._array.array import array, handles, nodes_of, plain_handle
 from mxcompat._array.construct import type_name
 from mxcompat._array.errors import bad_cast
 from mxcompat._graph import policy
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.aval import aval, number
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.fields import avals_of
@@ -196,13 +197,10 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
     return call
 
 
+@analysis
 def _arguments_returned(program: Program, arguments: int) -> list[tuple[int, int]]:
     """Return (result, argument) pairs: the outputs of a Program that are arguments unchanged."""
-    pairs = program.facts.get("arguments returned")
-    if pairs is None:
-        slots = enumerate(program.out_slots)
-        pairs = program.facts["arguments returned"] = [(k, ~slot) for k, slot in slots if -arguments <= slot < 0]
-    return pairs
+    return [(k, ~slot) for k, slot in enumerate(program.out_slots) if -arguments <= slot < 0]
 
 
 def _remember(entries: dict[Any, Any], key: Any, entry: _Entry | None) -> None:

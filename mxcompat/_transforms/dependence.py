@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.node import ITEM, Node
 from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
@@ -19,16 +20,15 @@ from .calls import CALL, CHECKPOINT, PURE_CALL, smooth_inputs
 __all__ = ["dependent_slots", "reached_inputs", "reached_slots", "read_by"]
 
 
+@analysis
 def dependent_slots(program: Program, primals: int) -> set[int]:
-    """Return the slots that depend differentiably on the first `primals` inputs."""
-    key = ("depends on", primals)  # a different question than "active" in `run.differentiate`
-    if key not in program.facts:
-        active = {~k for k in range(primals)}
-        for slot in range(len(program.instructions)):
-            if not active.isdisjoint(_reads(program, slot, False)):
-                active.add(slot)
-        program.facts[key] = active
-    return program.facts[key]
+    """Return the slots that depend differentiably on the first `primals` inputs. Unlike `active_slots`, integers
+    count, too."""
+    dependent = {~k for k in range(primals)}
+    for slot in range(len(program.instructions)):
+        if not dependent.isdisjoint(_reads(program, slot, False)):
+            dependent.add(slot)
+    return dependent
 
 
 def reached_slots(program: Program, outputs: Iterable[int], behind_stops: bool = False) -> set[int]:
@@ -52,12 +52,10 @@ def reached_slots(program: Program, outputs: Iterable[int], behind_stops: bool =
     return reached
 
 
+@analysis
 def reached_inputs(program: Program, outputs: frozenset[int], behind_stops: bool = False) -> frozenset[int]:
     """Return the inputs that the given outputs depend on; see `reached_slots`."""
-    key = ("reached", outputs, behind_stops)
-    if key not in program.facts:
-        program.facts[key] = frozenset([~s for s in reached_slots(program, outputs, behind_stops) if s < 0])
-    return program.facts[key]
+    return frozenset([~s for s in reached_slots(program, outputs, behind_stops) if s < 0])
 
 
 def _reads(program: Program, slot: int, behind_stops: bool) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import ITEM, Node, apply, items
@@ -42,9 +43,10 @@ class Derivative(NamedTuple):
     values: list[Any]
 
 
+@analysis
 def gradient(program: Program, primals: int, outputs: int) -> Derivative | None:
     """Return the Program of a `vjp` node with these params, or None if an op has no rule."""
-    return _remembered("gradient", _gradient, program, primals, outputs)
+    return _if_ruled(_gradient, program, primals, outputs)
 
 
 def pulled(program: Program, primals: int, outputs: int) -> Derivative | None:
@@ -55,19 +57,17 @@ def pulled(program: Program, primals: int, outputs: int) -> Derivative | None:
     return derivative._replace(program=derivative.program.giving(tuple(range(skipped, skipped + primals))))
 
 
+@analysis
 def tangent(program: Program, primals: int, outputs: int) -> Derivative | None:
     """Return the Program of a `jvp` node with these params, or None if an op has no rule."""
-    return _remembered("tangent", _tangent, program, primals, outputs)
+    return _if_ruled(_tangent, program, primals, outputs)
 
 
-def _remembered(what: str, make: Callable[..., Derivative], program: Program, *counts: int) -> Derivative | None:
-    key = (what, *counts)
-    if key not in program.facts:
-        try:
-            program.facts[key] = make(program, *counts)
-        except (NoRule, ValueError):  # NumPy raises ValueError for NoRule when it converts a symbolic array
-            program.facts[key] = None
-    return program.facts[key]
+def _if_ruled(make: Callable[..., Derivative], program: Program, *counts: int) -> Derivative | None:
+    try:
+        return make(program, *counts)
+    except (NoRule, ValueError):  # NumPy raises ValueError for NoRule when it converts a symbolic array
+        return None
 
 
 @DEPENDS.of(VJP)

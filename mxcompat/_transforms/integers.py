@@ -19,6 +19,7 @@ import numpy as np
 from mxcompat._array.casting import converted
 from mxcompat._array.construct import CAST
 from mxcompat._array.nest import NEST
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.aval import Aval, Dtype, float64
 from mxcompat._graph.ir.direction import is_within_forward
 from mxcompat._graph.ir.node import ITEM
@@ -171,24 +172,20 @@ def passes_integers(program: Program, primals: int, outputs: int | None = None) 
     return _passes(program, frozenset([~k for k in range(primals)]), outputs)
 
 
+@analysis
 def _passes(program: Program, primals: frozenset[int], outputs: int | None = None) -> bool:
     """Return the result of `passes_integers` for derivatives with respect to the inputs in the slots `primals`."""
-    key = ("passes integers", primals, outputs)
-    if key not in program.facts:
-        program.facts[key] = _meets_integer(program, _moving(program, primals), outputs)
-    return program.facts[key]
+    return _meets_integer(program, _moving(program, primals), outputs)
 
 
+@analysis
 def _moving(program: Program, primals: frozenset[int]) -> frozenset[int]:
     """Return the slots that may have a derivative with respect to these inputs."""
-    key = ("moving", primals)
-    if key not in program.facts:
-        moving = set(primals)
-        for slot in range(len(program.instructions)):
-            if _hands_on(program, slot, moving):
-                moving.add(slot)
-        program.facts[key] = frozenset(moving)
-    return program.facts[key]
+    moving = set(primals)
+    for slot in range(len(program.instructions)):
+        if _hands_on(program, slot, moving):
+            moving.add(slot)
+    return frozenset(moving)
 
 
 def _meets_integer(program: Program, moving: frozenset[int], outputs: int | None) -> bool:

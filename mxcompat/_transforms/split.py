@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mxcompat._graph import policy
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import ITEM, Node, apply, items, scalar
@@ -69,10 +70,7 @@ def _in_segments(node: Node) -> list[Node] | None:
     """Return the outputs of a `vjp` node, computed by nodes of its segments. Return None if it should run as a
     whole."""
     program, primals, outputs = node.params
-    key = ("segments", primals, outputs)
-    if key not in program.facts:
-        program.facts[key] = _cut(program, primals, outputs)
-    parts = program.facts[key]
+    parts = _cut(program, primals, outputs)
     if parts is None:
         return None
     env = {~k: n for k, n in enumerate(node.inputs[: len(program.in_avals)])}
@@ -111,6 +109,7 @@ def zeros(like: Aval) -> Node:
     return apply(TABLE["broadcast_to"], (scalar(0, aval((), like.dtype)),), (like.shape,))
 
 
+@analysis
 def _cut(program: Program, primals: int, outputs: int) -> list[Segment] | None:
     instructions = program.instructions
     if len(instructions) < policy.SMALLEST_SPLIT or any(a.dtype._kind not in "fc" for a in program.in_avals[:primals]):

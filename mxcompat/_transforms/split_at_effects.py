@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.node import ITEM, Node, apply, items
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.outputs import TUPLE
@@ -45,15 +46,10 @@ def _of_segment(segment: Segment, env: dict[int, Node]) -> Node:
     return run(segment.program, (*[env[s] for s in segment.inputs], *segment.captured))
 
 
+@analysis
 def _fallible_segments(program: Program) -> list[Segment] | None:
     """Return two segments: the instructions that cannot fail, and the rest. Return None if all outputs may fail, or if
     the Program cannot be cut that way."""
-    if "failing" not in program.facts:
-        program.facts["failing"] = _cut_at_failures(program)
-    return program.facts["failing"]
-
-
-def _cut_at_failures(program: Program) -> list[Segment] | None:
     failing: set[int] = set()
     for k, (op, params, slots) in enumerate(program.instructions):
         if not failing.isdisjoint(slots) or fails(op, params):
@@ -95,15 +91,14 @@ def _place(program: Program, part: Sequence[int], results: Sequence[Node], env: 
         env[slot] = results[program.instructions[slot][1][0]]
 
 
+@analysis
 def _cut(program: Program) -> list[tuple[list[int], Segment]]:
     """Cut a Program into its effects and the parts between them."""
-    if "cut" not in program.facts:
-        effects = {k for k, (op, params, _) in enumerate(program.instructions) if is_effectful(op, params)}
-        found = parts(program, effects)
-        cut = segments(program, found, lambda slot: False)
-        assert cut is not None, "the results of an op that has several are in its part"
-        program.facts["cut"] = list(zip(found, cut, strict=True))
-    return program.facts["cut"]
+    effects = {k for k, (op, params, _) in enumerate(program.instructions) if is_effectful(op, params)}
+    slots = parts(program, effects)
+    cut = segments(program, slots, lambda slot: False)
+    assert cut is not None, "the results of an op that has several are in its part"
+    return list(zip(slots, cut, strict=True))
 
 
 def mapped_over(

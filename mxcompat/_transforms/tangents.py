@@ -13,6 +13,7 @@ from itertools import repeat
 from typing import Any
 
 from mxcompat._array.promotion import promote, summed_dtype
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import ITEM
 from mxcompat._graph.ir.op import Op
@@ -73,10 +74,12 @@ def tangent_avals(program: Program, in_dtypes: Sequence[Dtype], outputs: int) ->
 def tangent_dtypes(program: Program, in_dtypes: Sequence[Dtype | None]) -> dict[int, Any]:
     """Return the dtypes of tangents by slot, for slots that depend on inputs with a tangent. An op with several results
     has a tuple, with None for a result without a tangent."""
-    key = ("tangent dtypes", *in_dtypes)
-    if key not in program.facts:
-        program.facts[key] = _carried_on(program, {~k: d for k, d in enumerate(in_dtypes) if d is not None})
-    return program.facts[key]
+    return _tangent_dtypes(program, tuple(in_dtypes))
+
+
+@analysis
+def _tangent_dtypes(program: Program, in_dtypes: tuple[Dtype | None, ...]) -> dict[int, Any]:
+    return _carried_on(program, {~k: d for k, d in enumerate(in_dtypes) if d is not None})
 
 
 def of_operands(op: Op, params: tuple, slots: Sequence[int], known: Mapping[int, Any]) -> list[Any]:

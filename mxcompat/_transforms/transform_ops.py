@@ -15,6 +15,7 @@ import numpy as np
 
 from mxcompat._array.casting import converted
 from mxcompat._array.errors import no_derivative
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.direction import differentiating
 from mxcompat._graph.ir.op import Op
@@ -155,15 +156,14 @@ FAILURE[VMAP] = Failure(lambda params: messages(params[0]), _vmap_with_codes)
 FAILURE.update((op, beside(op)) for op in (VJP, JVP))
 
 
+@analysis
 def check_indices(program: Program, primals: int, outputs: int, transform: str) -> None:
     """Raise MLX's ValueError if an output depends on a differentiated input through an index.
 
     Args:
         transform: "VJP" or "JVP", for the message.
     """
-    if (transform, primals, outputs) not in program.facts:
-        _check_indices(program, {~k for k in range(primals)}, outputs, transform)
-        program.facts[transform, primals, outputs] = True
+    _check_indices(program, {~k for k in range(primals)}, outputs, transform)
 
 
 def _check_indices(program: Program, active: set[int], outputs: int, transform: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from mxcompat._array.array import array, handles, nodes_of, wrap_all
 from mxcompat._array.errors import bad_cast, incompatible
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import ITEM, Node, apply
@@ -118,20 +119,18 @@ def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int 
     return tuple(placed)
 
 
+@analysis
 def _dependent(program: Program, inputs: int) -> frozenset[int]:
     """Return the outputs that depend on the first inputs. The analysis uses JAX's jaxpr, so it sees inside transforms:
     the gradient of a linear function does not depend on the point."""
-    key = ("dependent outputs", inputs)
-    if key not in program.facts:
-        with jax.enable_x64(True):
-            structs = [jax.ShapeDtypeStruct(a.shape, a.dtype._numpy) for a in program.in_avals]
-            jaxpr = jax.make_jaxpr(lambda *xs: tuple(program.replay(xs)))(*structs).jaxpr
-        reached = {*map(id, jaxpr.invars[:inputs])}
-        for equation in jaxpr.eqns:
-            if not reached.isdisjoint(map(id, equation.invars)):
-                reached.update(map(id, equation.outvars))
-        program.facts[key] = frozenset(k for k, out in enumerate(jaxpr.outvars) if id(out) in reached)
-    return program.facts[key]
+    with jax.enable_x64(True):
+        structs = [jax.ShapeDtypeStruct(a.shape, a.dtype._numpy) for a in program.in_avals]
+        jaxpr = jax.make_jaxpr(lambda *xs: tuple(program.replay(xs)))(*structs).jaxpr
+    reached = {*map(id, jaxpr.invars[:inputs])}
+    for equation in jaxpr.eqns:
+        if not reached.isdisjoint(map(id, equation.invars)):
+            reached.update(map(id, equation.outvars))
+    return frozenset(k for k, out in enumerate(jaxpr.outvars) if id(out) in reached)
 
 
 def _without(node: Node, axis: int) -> Aval:

@@ -12,6 +12,7 @@ from typing import Any
 from mxcompat import core as mx
 from mxcompat._array.array import handles, nodes_of, wrap_all
 from mxcompat._array.errors import expected
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import apply
@@ -277,16 +278,10 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
     return restore(result, values), push
 
 
+@analysis
 def _linearized(program: Program, primals: int) -> tuple[Op, Op]:
     """Return two ops. The first computes a Program's outputs and the residuals; the second maps residuals and tangents
-    to output tangents. They are made once."""
-    key = ("linearized", primals)
-    if key not in program.facts:
-        program.facts[key] = _linearize(program, primals)
-    return program.facts[key]
-
-
-def _linearize(program: Program, primals: int) -> tuple[Op, Op]:
+    to output tangents."""
     trees: list[Any] = []
 
     def forward(*inputs: Any) -> tuple[Any, ...]:

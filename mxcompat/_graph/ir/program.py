@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .analyses import analysis
 from .node import SCALAR, TRACED, Node, apply
 from .op import Op
 from .rules import BODY, EFFECT, SPECIALIZE
@@ -57,7 +58,7 @@ class Code:
         has_effects: whether an op runs by itself (a collective).
         specialized: whether a transform may rewrite an op, here or in a nested Program.
         seen_before: whether this code was walked before.
-        facts: a cache for analyses of this code.
+        facts: a cache for analyses of this code, see `analyses`.
     """
 
     __slots__ = (
@@ -126,7 +127,7 @@ class Program:
         self.placement = placement
         self.out_avals = tuple([avals[s] if s >= 0 else in_avals[~s] for s in out_slots])
         self.record: Any = None  # the cached results of compiling and running it, see `run.cache`
-        self.facts: dict[Any, Any] = {}  # a cache for analyses that depend on the avals or outputs
+        self.facts: dict[Any, Any] = {}  # a cache for analyses that depend on the avals or outputs, see `analyses`
 
     def __repr__(self) -> str:
         lines = [f"  %{k} = {op}{list(params) or ''} {_slots(slots)}" for k, (op, params, slots) in self._numbered()]
@@ -146,11 +147,7 @@ class Program:
         """Return the Program with these of its outputs, in this order."""
         if outputs == tuple(range(len(self.out_slots))):
             return self
-        key = ("giving", outputs)
-        if key not in self.facts:
-            slots = tuple([self.out_slots[k] for k in outputs])
-            self.facts[key] = Program(self.code, self.in_avals, slots, self.avals, self.placement)
-        return self.facts[key]
+        return _giving(self, outputs)
 
     def _numbered(self) -> Iterable[tuple[int, tuple]]:
         return enumerate(self.instructions)
@@ -199,3 +196,9 @@ def programs_in(params: tuple) -> list[Program]:
 
 def _slots(slots: Iterable[int]) -> str:
     return ", ".join(f"%{s}" if s >= 0 else f"in{~s}" for s in slots)
+
+
+@analysis
+def _giving(program: Program, outputs: tuple[int, ...]) -> Program:
+    slots = tuple([program.out_slots[k] for k in outputs])
+    return Program(program.code, program.in_avals, slots, program.avals, program.placement)

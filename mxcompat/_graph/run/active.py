@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.analyses import analysis
 from ..ir.aval import Dtype
 from ..ir.node import ITEM
 from ..ir.op import Op
@@ -18,19 +19,17 @@ from ..ir.rules import RESIDUALS, Residuals
 __all__ = ["active_slots", "indices", "residuals", "seen"]
 
 
+@analysis
 def active_slots(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
     """Return the slots that may have a derivative with respect to these inputs: the first `primals`, or those
     listed."""
-    key = ("active", primals)
-    if key not in program.facts:
-        active = {~k for k in indices(primals) if program.in_avals[k].dtype._kind in "fc"}
-        for slot, (op, _, slots) in enumerate(program.instructions):
-            aval = program.avals[slot]
-            smooth = isinstance(aval, tuple) or aval.dtype._kind in "fc"
-            if smooth and any(s in active for s in slots[: op.indices][op.smooth]):
-                active.add(slot)
-        program.facts[key] = frozenset(active)
-    return program.facts[key]
+    active = {~k for k in indices(primals) if program.in_avals[k].dtype._kind in "fc"}
+    for slot, (op, _, slots) in enumerate(program.instructions):
+        aval = program.avals[slot]
+        smooth = isinstance(aval, tuple) or aval.dtype._kind in "fc"
+        if smooth and any(s in active for s in slots[: op.indices][op.smooth]):
+            active.add(slot)
+    return frozenset(active)
 
 
 def indices(primals: int | tuple[int, ...]) -> Sequence[int]:
@@ -40,18 +39,16 @@ def indices(primals: int | tuple[int, ...]) -> Sequence[int]:
 _EVERYTHING = Residuals()
 
 
+@analysis
 def residuals(program: Program, primals: int | tuple[int, ...]) -> frozenset[int]:
     """Return the slots that the backward sweep reads."""
-    key = ("residuals", primals)
-    if key not in program.facts:
-        active = active_slots(program, primals)
-        found: set[int] = set()
-        for slot, (op, _, slots) in enumerate(program.instructions):
-            if slot in active and op is not ITEM:
-                read = RESIDUALS.get(op, _EVERYTHING)
-                found.update(slots[read.inputs], (slot,) if read.result else ())
-        program.facts[key] = frozenset(found)
-    return program.facts[key]
+    active = active_slots(program, primals)
+    slots_read: set[int] = set()
+    for slot, (op, _, slots) in enumerate(program.instructions):
+        if slot in active and op is not ITEM:
+            read = RESIDUALS.get(op, _EVERYTHING)
+            slots_read.update(slots[read.inputs], (slot,) if read.result else ())
+    return frozenset(slots_read)
 
 
 def seen(op: Op, y: Any, inputs: list[Any], out: Any, avals: Sequence[Any]) -> tuple[Any, list[Any]]:

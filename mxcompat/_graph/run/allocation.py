@@ -15,6 +15,7 @@ from mxcompat._compat.xla import is_out_of_memory, memory_of
 from mxcompat._jax import jax
 
 from .. import policy
+from ..ir.analyses import analysis
 from ..ir.aval import Aval, check_size
 from ..ir.program import Program
 from .platform import on_cpu
@@ -90,12 +91,10 @@ def nbytes(aval: Any) -> int:
     return aval.nbytes if isinstance(aval, Aval) else sum(map(nbytes, aval))
 
 
+@analysis
 def largest_result(program: Program) -> int:
-    """Return the size in bytes of the largest result of an instruction (cached)."""
-    size = program.facts.get("largest result")
-    if size is None:
-        size = program.facts["largest result"] = largest(program.avals)
-    return size
+    """Return the size in bytes of the largest result of an instruction."""
+    return largest(program.avals)
 
 
 def largest(avals: Iterable[Any]) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import buffers
+from ..ir.analyses import analysis
 from ..ir.aval import Aval, Dtype
 from ..ir.node import ITEM
 from ..ir.program import Program
@@ -188,22 +189,17 @@ def spread(t: Any, aval: Aval, dtype: Dtype | None = None) -> Any:
     return _cast(t if t.shape == aval.shape else np.broadcast_to(t, aval.shape), dtype or aval.dtype)
 
 
+@analysis
 def can_pull_back(program: Program, primals: int | tuple[int, ...], outputs: int | None = None) -> bool:
     """Return True if all rules exist that `pull_back` needs for cotangents of the first `outputs` (None: all)."""
-    key = ("can pull back", primals, outputs)
-    if key not in program.facts:
-        reached = {*program.out_slots[:outputs]} & active_slots(program, primals)
-        program.facts[key] = can_interpret(program) and _has_rules(PULLBACK, program, primals, reached)
-    return program.facts[key]
+    reached = {*program.out_slots[:outputs]} & active_slots(program, primals)
+    return can_interpret(program) and _has_rules(PULLBACK, program, primals, reached)
 
 
+@analysis
 def can_push_forward(program: Program, primals: int | tuple[int, ...]) -> bool:
     """Return True if all rules exist that `push_forward` needs."""
-    key = ("can push forward", primals)
-    if key not in program.facts:
-        reached = {*active_slots(program, primals)}
-        program.facts[key] = can_interpret(program) and _has_rules(PUSHFORWARD, program, primals, reached)
-    return program.facts[key]
+    return can_interpret(program) and _has_rules(PUSHFORWARD, program, primals, {*active_slots(program, primals)})
 
 
 def _has_rules(kind: Rules, program: Program, primals: int | tuple[int, ...], reached: set[int]) -> bool:

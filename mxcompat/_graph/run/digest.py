@@ -24,6 +24,7 @@ from mxcompat._compat.jax_internals import setting_names
 from mxcompat._jax import jax
 from mxcompat._native import native
 
+from ..ir.analyses import analysis
 from ..ir.aval import Aval, Dtype
 from ..ir.op import Op
 from ..ir.program import Program
@@ -76,17 +77,19 @@ def _program_text(program: Program) -> str:
 
 
 def _program(program: Program) -> str:
-    """Return the digest of a Program's text, in hexadecimal (cached)."""
-    digest = program.facts.get("digest")
-    if digest is None:
-        try:
-            digest = hashlib.sha256(_program_text(program).encode()).hexdigest()
-        except NoDigest as error:
-            digest = error
-        program.facts["digest"] = digest
+    """Return the digest of a Program's text, in hexadecimal. Raise NoDigest if it has none."""
+    digest = _program_digest(program)
     if isinstance(digest, NoDigest):
         raise NoDigest(*digest.args)
     return digest
+
+
+@analysis
+def _program_digest(program: Program) -> str | NoDigest:
+    try:
+        return hashlib.sha256(_program_text(program).encode()).hexdigest()
+    except NoDigest as error:
+        return error
 
 
 def _op(op: Op) -> str:

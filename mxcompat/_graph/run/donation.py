@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from .. import policy
+from ..ir.analyses import analysis
 from ..ir.linearize import Subgraph
 from ..ir.liveness import unreachable_leaves
 from ..ir.node import SCALAR, Node
@@ -70,13 +71,10 @@ def split_fallible(subgraph: Subgraph, program: Program, roots: Sequence[Node]) 
     return [] if {*roots}.issubset(failing) else [failing, list(roots)]
 
 
+@analysis
 def large(program: Program) -> tuple[int, ...]:
-    """Return the positions, among all inputs, of those that are large enough to be overwritten (cached)."""
-    positions = program.facts.get("large inputs")
-    if positions is None:
-        sizes = enumerate(program.in_avals)
-        positions = program.facts["large inputs"] = tuple([k for k, a in sizes if nbytes(a) >= policy.DONATED_BYTES])
-    return positions
+    """Return the positions, among all inputs, of those that are large enough to be overwritten."""
+    return tuple([k for k, a in enumerate(program.in_avals) if nbytes(a) >= policy.DONATED_BYTES])
 
 
 def _large_written(program: Program) -> list[int]:
@@ -96,16 +94,12 @@ def _worth_donating(program: Program) -> Sequence[int]:
     return [*{*_large_written(program), *_updated(program)}]
 
 
+@analysis
 def _updated(program: Program) -> tuple[int, ...]:
     """Return the inputs of at least `policy.DONATED_ON_CPU` bytes that are read by elementwise ops alone, each with a
     result of the same shape: an optimizer's state, for example."""
-    positions = program.facts.get("updated inputs")
-    if positions is None:
-        sizes = enumerate(program.in_avals)
-        positions = program.facts["updated inputs"] = tuple(
-            [k for k, a in sizes if nbytes(a) >= policy.DONATED_ON_CPU and _is_only_updated(program, k)]
-        )
-    return positions
+    large_on_cpu = [k for k, a in enumerate(program.in_avals) if nbytes(a) >= policy.DONATED_ON_CPU]
+    return tuple([k for k in large_on_cpu if _is_only_updated(program, k)])
 
 
 def _is_only_updated(program: Program, k: int) -> bool:

@@ -13,8 +13,9 @@ import numpy as np
 
 from mxcompat._jax import jnp
 
+from ..ir.analyses import analysis
 from ..ir.op import Op
-from ..ir.program import Program, replaying
+from ..ir.program import Code, Program, replaying
 from ..ir.rules import FAILURE, Failure
 
 __all__ = ["OF_CALLED", "beside", "checked", "fails", "first", "may_fail", "messages", "replay", "run"]
@@ -51,10 +52,12 @@ def checked(program: Program, call: Callable[..., list[Any]]) -> Callable[..., l
 
 def messages(program: Program) -> tuple[str, ...]:
     """Return the error message, without its code, of each op that may fail, also in nested programs."""
-    facts = program.code.facts
-    if "failures" not in facts:
-        facts["failures"] = tuple([m for op, params, _ in program.instructions for m in _of(op).messages(params)])
-    return facts["failures"]
+    return _messages(program.code)
+
+
+@analysis
+def _messages(code: Code) -> tuple[str, ...]:
+    return tuple([m for op, params, _ in code.instructions for m in _of(op).messages(params)])
 
 
 def fails(op: Op, params: tuple) -> bool:

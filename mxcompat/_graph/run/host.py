@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import policy
+from ..ir.analyses import analysis
 from ..ir.aval import Aval, aval, from_numpy
 from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, SCALAR, Node
@@ -43,12 +44,10 @@ def on_host(leaves: Sequence[Node]) -> bool:
 def has_rules(program: Program) -> bool:
     """Return True if NumPy has rules for nearly all instructions, and for all that hold a Program (cached). The few
     others are compiled on their own."""
-    facts = program.code.facts
-    if "has rules" not in facts:
-        facts["has rules"] = _has_rules(program.code)
-    return facts["has rules"]
+    return _has_rules(program.code)
 
 
+@analysis
 def _has_rules(code: Code) -> bool:
     missing = 0
     nested = code.is_nested
@@ -69,46 +68,38 @@ def has_products(program: Program) -> bool:
     return _has_products(program.code) and estimated_seconds(program) > policy.THREADED_SECONDS
 
 
+@analysis
 def _has_products(code: Code) -> bool:
-    if "has products" not in code.facts:
-        code.facts["has products"] = any(
-            any(_has_products(p.code) for p in inner) if (inner := programs_in(params)) else _uses_blas(op)
-            for op, params, _ in code.instructions
-        )
-    return code.facts["has products"]
+    return any(
+        any(_has_products(p.code) for p in inner) if (inner := programs_in(params)) else _uses_blas(op)
+        for op, params, _ in code.instructions
+    )
 
 
 def _uses_blas(op: Op) -> bool:
     return op in COST and op not in QUICK
 
 
+@analysis
 def _by_price(code: Code) -> tuple[list[int], list[int]]:
     """Return the slots of the instructions with a cost rule, and of those with the default cost."""
-    if "by price" not in code.facts:
-        slots: tuple[list[int], list[int]] = ([], [])
-        for k, (op, _, _) in enumerate(code.instructions):
-            slots[op not in COST].append(k)
-        code.facts["by price"] = slots
-    return code.facts["by price"]
+    slots: tuple[list[int], list[int]] = ([], [])
+    for k, (op, _, _) in enumerate(code.instructions):
+        slots[op not in COST].append(k)
+    return slots
 
 
-def estimated_seconds(program: Program) -> float:
-    """Return the estimated seconds of a run in NumPy (cached)."""
-    if "seconds" not in program.facts:
-        program.facts["seconds"] = _estimate(program)
-    return program.facts["seconds"]
-
-
+@analysis
 def is_quick(program: Program) -> bool:
-    """Return True if ops in which XLA is no faster write most of the bytes (cached)."""
-    if "quick" not in program.facts:
-        written = [nbytes(a) for a in program.avals]
-        quick = [n for n, (op, _, _) in zip(written, program.instructions, strict=True) if op in QUICK]
-        program.facts["quick"] = 2 * sum(quick) > sum(written)
-    return program.facts["quick"]
+    """Return True if ops in which XLA is no faster write most of the bytes."""
+    written = [nbytes(a) for a in program.avals]
+    quick = [n for n, (op, _, _) in zip(written, program.instructions, strict=True) if op in QUICK]
+    return 2 * sum(quick) > sum(written)
 
 
-def _estimate(program: Program) -> float:
+@analysis
+def estimated_seconds(program: Program) -> float:
+    """Return the estimated seconds of a run in NumPy."""
     avals = program.avals
     priced, others = _by_price(program.code)
     total = 0.0

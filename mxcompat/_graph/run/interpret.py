@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from .. import policy
 from ..ir import buffers
+from ..ir.analyses import analysis
 from ..ir.node import ITEM
 from ..ir.op import Op
-from ..ir.program import Program
+from ..ir.program import Code, Program
 from ..ir.rules import CALLS, HOST, OVERWRITE, SUPPORTS, Rules
 from .allocation import largest_result
 from .reuse import give_up, overwrite, reused
@@ -156,23 +157,19 @@ def _result(op: Op, out: Any, params: tuple, inputs: list[Any], fallback: Fallba
 _Reads = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
 
 
+@analysis
 def _reads(program: Program, kept: frozenset[int]) -> _Reads:
     """Return two lists with an entry for each instruction: the positions of the inputs that it may overwrite, and the
     slots whose last use it is."""
-    reads = program.facts.get(("reads", kept))
-    if reads is None:
-        facts, key = program.code.facts, ("reads", program.out_slots, kept)
-        if key not in facts:
-            facts[key] = _find_reads(program, kept)
-        reads = program.facts["reads", kept] = facts[key]
-    return reads
+    return _reads_of_code(program.code, program.out_slots, kept)
 
 
-def _find_reads(program: Program, kept: frozenset[int]) -> _Reads:
-    later = {*program.out_slots, *kept}
+@analysis
+def _reads_of_code(code: Code, out_slots: tuple[int, ...], kept: frozenset[int]) -> _Reads:
+    later = {*out_slots, *kept}
     places: list[tuple[int, ...]] = []
     dropped: list[tuple[int, ...]] = []
-    for op, _, slots in reversed(program.instructions):
+    for op, _, slots in reversed(code.instructions):
         ended = [s for s in slots if s not in later]
         later.update(ended)
         if len(ended) > 1:
@@ -189,12 +186,12 @@ def _find_reads(program: Program, kept: frozenset[int]) -> _Reads:
 def can_interpret(program: Program) -> bool:
     """Return True if every op of a Program, and of nested Programs, has a host rule. For some inputs a rule may still
     return None."""
-    facts = program.code.facts
-    if "interpretable" not in facts:
-        facts["interpretable"] = all(
-            op is ITEM or supports(HOST, op, params, ()) for op, params, _ in program.instructions
-        )
-    return facts["interpretable"]
+    return _can_interpret_code(program.code)
+
+
+@analysis
+def _can_interpret_code(code: Code) -> bool:
+    return all(op is ITEM or supports(HOST, op, params, ()) for op, params, _ in code.instructions)
 
 
 def supports(kind: Rules, op: Op, params: tuple, needs_grad: tuple[bool, ...]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from mxcompat._jax import jax
 
+from ..ir.analyses import analysis
 from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, Node, location
 from ..ir.program import Program
@@ -154,12 +155,10 @@ def _only(meshes: Iterable[jax.sharding.Mesh | None]) -> jax.sharding.Mesh | Non
     return distinct[0] if distinct else None
 
 
+@analysis
 def _own_meshes(program: Program) -> list[Any]:
     """Return the meshes over which the instructions of a Program, and of nested ones, shard data."""
-    if "meshes" not in program.facts:
-        meshes = [mesh for _, params, _ in program.instructions for mesh in _of_params(params)]
-        program.facts["meshes"] = [*dict.fromkeys(meshes)]
-    return program.facts["meshes"]
+    return [*dict.fromkeys([mesh for _, params, _ in program.instructions for mesh in _of_params(params)])]
 
 
 def _of_params(params: tuple) -> list[Any]:

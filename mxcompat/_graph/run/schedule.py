@@ -118,12 +118,14 @@ def _without_executable(
         if plan is not None:
             return plan
     returned = known or structure.times_seen > 1  # without runs in NumPy there is no record before the first compile
-    compiles = returned and not temporary and not is_huge(subgraph)
+    compiles = returned and not temporary and not is_huge(subgraph.structure.code)
     if len(order) > 1:
         if _mostly_compiled(subgraph):
             return OpByOp(program, scalars, donated, False, False, compiles, "as nearly all have been compiled")
         if segments := segments_of(subgraph, roots) if temporary is None else []:
-            return Segments(segments, not is_huge(subgraph), (program, scalars, donated) if compiles else None)
+            return Segments(
+                segments, not is_huge(subgraph.structure.code), (program, scalars, donated) if compiles else None
+            )
     elif order[0].op in SEGMENTS and is_heavy_node(order[0]):
         results = SEGMENTS[order[0].op](order[0])  # type: ignore[index]
         if results is not None:
@@ -139,9 +141,7 @@ def _apart(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, pr
         return Segments([[root] for root in roots], False, None)
     if code.specialized and any(op.uncacheable for op, _, _ in code.instructions):
         return _each_its_own(subgraph.order, roots, temporary)
-    if "huge" not in program.facts:
-        program.facts["huge"] = is_huge(subgraph)
-    if program.facts["huge"]:
+    if is_huge(code):
         return _in_segments(subgraph, roots, temporary)
     return None
 
@@ -219,7 +219,7 @@ def _on_host(
     taken = record.host_seconds
     heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling) and not host.is_quick(program)
     hot = taken > (policy.HEAVY_SHARE if heavy else policy.HOT_SHARE) * (compiling + importing)
-    if hot and is_huge(subgraph):
+    if hot and is_huge(subgraph.structure.code):
         return None
     light = takes < policy.LIGHT_SECONDS
     return OpByOp(program, scalars, donated, True, light, hot and not temporary, _age(record))

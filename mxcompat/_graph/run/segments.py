@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import policy
+from ..ir.analyses import analysis
 from ..ir.fields import unevaluated
 from ..ir.linearize import Subgraph
 from ..ir.node import ITEM, Node
-from ..ir.program import programs_in
+from ..ir.program import Code, programs_in
 from ..ir.rules import SEGMENTS
 
 __all__ = ["even_segments", "is_heavy_node", "is_huge", "nested_apart", "segments_of"]
@@ -63,10 +64,10 @@ def is_heavy_node(node: Node) -> bool:
     return _weight(node.params) > policy.HEAVY_NESTED
 
 
-def is_huge(subgraph: Subgraph) -> bool:
+@analysis
+def is_huge(code: Code) -> bool:
     """Return True if a node must always run in segments, so that the whole never is one executable."""
-    instructions = subgraph.structure.code.instructions
-    return any(op in SEGMENTS and _weight(params) > policy.HUGE_NESTED for op, params, _ in instructions)
+    return any(op in SEGMENTS and _weight(params) > policy.HUGE_NESTED for op, params, _ in code.instructions)
 
 
 def even_segments(subgraph: Subgraph, compiled: bool) -> list[list[Node]]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from mxcompat._graph.ir.analyses import analysis
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.capture import Body, Capture, Derive, Promise
 from mxcompat._graph.ir.linearize import Subgraph
 from mxcompat._graph.ir.node import Node, apply, items
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.program import Program
+from mxcompat._graph.ir.program import Code, Program
 from mxcompat._graph.ir.rules import EFFECT, EFFECT_PULLBACK, EFFECT_PUSHFORWARD, FAILURE, SEGMENTS, SPECIALIZE
 from mxcompat._graph.run.failures import OF_CALLED
 
@@ -140,14 +141,16 @@ def _derived(
 
 def _calls(program: Program) -> set[int]:
     """Return the slots of custom calls, of effects, and of checkpoints and pure calls that contain custom calls."""
-    facts = program.code.facts
-    if "calls" not in facts:
-        facts["calls"] = {
-            k
-            for k, (op, params, _) in enumerate(program.instructions)
-            if op is CUSTOM or op in EFFECT or (op in (PURE_CALL, CHECKPOINT) and holds_custom(params[0]))
-        }
-    return facts["calls"]
+    return _calls_in_code(program.code)
+
+
+@analysis
+def _calls_in_code(code: Code) -> set[int]:
+    return {
+        k
+        for k, (op, params, _) in enumerate(code.instructions)
+        if op is CUSTOM or op in EFFECT or (op in (PURE_CALL, CHECKPOINT) and holds_custom(params[0]))
+    }
 
 
 def _rule(sweep: Reverse | Forward, call: int, node: Node) -> Rule:
