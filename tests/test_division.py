@@ -113,3 +113,12 @@ def test_on_a_gpu_it_is_exact_too(dtype: str) -> None:
     normal = ~(np.abs(wanted) < np.finfo(np.float32).tiny) | (wanted == 0)
     np.testing.assert_array_equal(found[normal], wanted[normal])
     assert "optimization_barrier" not in made.mlir_module()  # XLA would fuse nothing across a barrier
+
+
+def test_it_is_fused_with_its_operands() -> None:
+    from mxcompat._ops.elementwise.quotient import quotient
+
+    x = jax.ShapeDtypeStruct((1 << 18,), np.float32)
+    compiled = jax.jit(lambda x, y: quotient(x * 2, jnp.sqrt(y) + 1)).lower(x, x).compile()
+    used = compiled.memory_analysis()
+    assert used is None or used.temp_size_in_bytes < 1 << 18

@@ -54,6 +54,36 @@ def test_random_numbers_are_not_compiled_early(plans, monkeypatch):
     assert [p.compiles for p in plans[:2]] == [False, True]
 
 
+def test_the_second_step_of_a_training_is_compiled_at_once(plans, monkeypatch):
+    """Assert that the compile begins with the second step. Its structure is new, but its derivative is not."""
+    monkeypatch.setattr(policy, "HOT_SHARE", 1e-9)
+    model = nn.Sequential(nn.Linear(61, 67), nn.Tanh(), nn.Linear(67, 61))
+    optimizer = optim.AdamW(1e-3)
+    x = mx.array(data(600, 61))
+    mx.eval(model.parameters(), x)
+    step = nn.value_and_grad(model, lambda model, x: ((model(x) - x) ** 2).mean())
+    plans.clear()
+    for _ in range(2):
+        loss, grads = step(model, x)
+        optimizer.update(model, grads)
+        mx.eval(loss, model.parameters(), optimizer.state)
+    assert [p.compiles for p in plans[:2]] == [False, True]
+    settle()
+
+
+def test_a_long_program_is_compiled_for_speed_at_once(plans, monkeypatch):
+    monkeypatch.setattr(policy, "HOPELESS", 0.0)
+    monkeypatch.setattr(policy, "IMPORT_SECONDS", 0.0)
+    x = mx.array(data(61, 67))
+    for long_run, hurry in ((0.0, False), (float("inf"), True)):
+        plans.clear()
+        monkeypatch.setattr(policy, "LONG_RUN", long_run)
+        y = mx.sin(x) @ (mx.cos(x) if hurry else mx.tanh(x)).T
+        mx.eval(y)
+        assert [p.hurry for p in plans if isinstance(p, Compile)] == [hurry]
+    np.testing.assert_allclose(np.array(mx.sin(x) @ mx.cos(x).T), np.sin(x) @ np.cos(x).T, rtol=1e-4, atol=1e-4)
+
+
 def test_a_gradient_at_a_new_size_compiles_nothing(plans):
     before = events.stats.compiles
     for batch in range(3, 9):

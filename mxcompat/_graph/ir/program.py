@@ -110,7 +110,7 @@ class Program:
 
     __slots__ = (
         "__weakref__", "avals", "code", "facts", "in_avals", "instructions", "out_avals", "out_slots", "placement",
-        "record", "scalars", "weight",
+        "record", "scalars", "structures", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -127,6 +127,7 @@ class Program:
         self.placement = placement
         self.out_avals = tuple([avals[s] if s >= 0 else in_avals[~s] for s in out_slots])
         self.record: Any = None  # the cached results of compiling and running it, see `run.cache`
+        self.structures = 0  # in how many structures a derivative or call of it has run, see `run.host`
         self.facts: dict[Any, Any] = {}  # a cache for analyses that depend on the avals or outputs, see `analyses`
 
     def __repr__(self) -> str:

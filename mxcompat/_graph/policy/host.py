@@ -46,6 +46,10 @@ The gradient of a loop of 2 048 steps takes 0.25 s on the host, and minutes to c
 HOPELESS = 3.0
 """A program is compiled at once if NumPy is estimated to take this many times as long as the compile."""
 
+LONG_RUN = 6.0
+"""A program is compiled for speed at once if NumPy is estimated to take this many times as long as a quick compile. The
+executable of a quick compile takes three to four times as long as one for speed."""
+
 LIGHT_SECONDS = 5e-4
 """A program below this estimated time runs in NumPy at once. In a longer one, the ops that read only small data run
 first if the rest is a known structure."""

@@ -27,3 +27,14 @@ for longer sums.
 MOST_SCORES, SCORES_AT_A_TIME = 1 << 24, 1 << 23
 """Bytes of attention scores up to which a CPU computes them all at once, and bytes of a tile of more. (8 heads of 64,
 1500 by 1500: 107 ms at once, 50 in tiles; 12 heads, 1024 by 1024, causal: 72, 35; 12 heads, 256 by 256: 2.1, 2.3.)"""
+
+DIVIDED_PRODUCTS, PARTS_PER_THREAD, PART_MULTIPLE = 1 << 25, 2, 64
+"""The number of multiplications from which NumPy's product is divided among threads; the number of parts for each
+thread, so that one that is interrupted delays the others little; and the multiple of rows or columns of a part.
+
+512x768 by 768x3072, ms in one thread, in parts, and by two threads of OpenBLAS: 24, 17 and 15 while another process
+took a third of two cores; 47, 49 and 84 while others took three quarters.
+"""
+
+DIVIDED_ELEMENTS = 1 << 18
+"""The number of elements from which the error function in NumPy is divided among threads."""

@@ -19,7 +19,7 @@ from mxcompat._jax import jax
 from ..ir.program import Code, programs_in
 from ..ir.rules import LAPACK
 
-__all__ = ["calls_lapack", "in_one_thread", "one_thread"]
+__all__ = ["calls_lapack", "in_one_thread", "is_limited", "one_thread"]
 
 _lock = threading.Lock()
 _users = 0
@@ -54,6 +54,11 @@ def one_thread() -> Iterator[None]:
             if not _users:
                 for lib, count in _before:
                     lib.set_num_threads(count)
+
+
+def is_limited() -> bool:
+    """Return True if the BLAS libraries have the limit of `one_thread`."""
+    return _users > 0 and bool(_before)
 
 
 def calls_lapack(code: Code) -> bool:

@@ -62,6 +62,10 @@ class Record:
         self.host_seconds = 0.0
         self.host_best = self.xla_best = float("inf")
 
+    @property
+    def age(self) -> str:
+        return f"seen {self.host_runs} times before" if self.host_runs else "seen for the first time"
+
     def vary(self, scalars: tuple) -> None:
         if scalars is self.seen:
             return
@@ -112,13 +116,16 @@ def only(program: Program) -> Executable | None:
     return record.only if record is not None else None
 
 
-def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], reproducible: bool = False) -> Executable:
-    """Compile a Program quickly, with varying numbers as arguments. If several threads ask for the same executable, one
+def compile_now(
+    program: Program, scalars: tuple, donated: tuple[int, ...], reproducible: bool = False, hurry: bool = True
+) -> Executable:
+    """Compile a Program, with varying numbers as arguments. If several threads ask for the same executable, one
     of them compiles it.
 
     Args:
         reproducible: compile the Program's `only` executable: for speed at once, and with every number as an argument,
             because XLA folds constants.
+        hurry: compile quickly, and for speed later.
     """
     record = record_of(program, scalars)
     with record.lock:
@@ -128,7 +135,7 @@ def compile_now(program: Program, scalars: tuple, donated: tuple[int, ...], repr
             _explain(record, program, scalars, donated, lifted, reproducible)
 
             def compile() -> Executable:
-                new = Executable(program, scalars, lifted, donated, hurry=not reproducible, reproducible=reproducible)
+                new = Executable(program, scalars, lifted, donated, hurry=hurry, reproducible=reproducible)
                 if reproducible:
                     record.only = new
                 else:

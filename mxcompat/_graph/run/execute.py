@@ -90,6 +90,8 @@ def _run(
             arrays.clear()  # each NumPy array is freed once XLA has its copy
             arrays += [jax_value(n) for n in subgraph.leaves if n.op is not SCALAR]
             took_over = sum([x.nbytes for x in arrays]) >= policy.TRIMMED_BYTES
+        if took_over or executable.trims:
+            heap.give_back()
         for k in copied:
             arrays[k] = arrays[k].copy()
         values = _called(executable, arrays, scalars, counts)
@@ -171,6 +173,8 @@ def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
         record.host_runs += 1
         record.host_seconds += taken if plan.light else _computing() - computed
         record.host_best = min(record.host_best, taken)
+        if record.host_runs == 1 and not plan.light:
+            host.note_nested(program)
         if plan.autotune is not None:
             time_both(plan.autotune, plan, subgraph, record, products)
         store([subgraph.order[k] for k in program.out_slots], values)

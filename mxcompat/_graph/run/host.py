@@ -27,7 +27,10 @@ from .interpret import CallFrame, environment, run_instructions
 from .platform import on_cpu
 from .values import as_node_value, numpy_value, to_jax
 
-__all__ = ["estimated_seconds", "has_products", "has_rules", "is_quick", "keep", "on_host", "run", "small_slots"]
+__all__ = [
+    "estimated_seconds", "has_products", "has_rules", "is_long", "is_quick", "is_repeated", "keep", "note_nested",
+    "on_host", "run", "small_slots",
+]  # fmt: skip
 
 
 def on_host(leaves: Sequence[Node]) -> bool:
@@ -89,12 +92,38 @@ def _by_price(code: Code) -> tuple[list[int], list[int]]:
     return slots
 
 
+def is_long(program: Program) -> bool:
+    """Return True if the first run, in a quickly compiled program, would take longer than a compile for speed."""
+    return estimated_seconds(program) > policy.LONG_RUN * policy.compile_seconds(program.weight)
+
+
 @analysis
 def is_quick(program: Program) -> bool:
     """Return True if ops in which XLA is no faster write most of the bytes."""
     written = [nbytes(a) for a in program.avals]
     quick = [n for n, (op, _, _) in zip(written, program.instructions, strict=True) if op in QUICK]
     return 2 * sum(quick) > sum(written)
+
+
+def note_nested(program: Program) -> None:
+    """Note that the Programs of a new structure's derivatives and calls have run in one more structure."""
+    if program.code.is_nested:
+        for inner in _nested(program):
+            inner.structures += 1
+
+
+def is_repeated(program: Program) -> bool:
+    """Return True if the longest Program in a new structure has run in exactly one structure before.
+
+    The second step of a training has another structure than the first, in which the optimizer makes its state, but the
+    same derivative. With a third structure, further ones are likely, and a compile would not be worth it.
+    """
+    inner = max(_nested(program), key=estimated_seconds, default=None) if program.code.is_nested else None
+    return inner is not None and inner.structures == 1
+
+
+def _nested(program: Program) -> list[Program]:
+    return [inner for _, params, _ in program.instructions for inner in programs_in(params)]
 
 
 @analysis

@@ -51,12 +51,14 @@ class Call(NamedTuple):
 
 
 class Compile(NamedTuple):
-    """Compile the Program and plan again. The compile is quick; with `reproducible`, it is the final one."""
+    """Compile the Program and plan again. With `hurry`, the compile is quick, and one for speed follows; with
+    `reproducible`, it is the final one."""
 
     program: Program
     scalars: tuple
     donated: tuple[int, ...]
     reproducible: bool = False
+    hurry: bool = True
 
     def __str__(self) -> str:
         return f"compile {len(self.program.instructions)} ops as one"

@@ -20,7 +20,6 @@ from ..ir.node import ITEM, Node
 from ..ir.program import Program
 from ..ir.rules import SEGMENTS
 from . import background, cache, donation, effects, host
-from .cache import Record
 from .interrupts import uninterrupted
 from .placement import placed
 from .plan import Autotune, Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, RunEffect, Segments, Split
@@ -117,6 +116,8 @@ def _without_executable(
         plan = _on_host(subgraph, program, scalars, donated, temporary, takes)
         if plan is not None:
             return plan
+        if not temporary and not is_huge(subgraph) and host.is_long(program):
+            return Compile(program, scalars, donated, hurry=False)
     returned = known or structure.times_seen > 1  # without runs in NumPy there is no record before the first compile
     compiles = returned and not temporary and not is_huge(subgraph.structure.code)
     if len(order) > 1:
@@ -216,22 +217,18 @@ def _on_host(
     known = min(takes, record.host_best)
     if known == math.inf or (known > policy.HOPELESS * compiling + importing and donated not in record.pending):
         return None  # an op without a host rule would be compiled separately
-    taken = record.host_seconds
+    taken = record.host_seconds or (takes if host.is_repeated(program) else 0.0)
     heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling) and not host.is_quick(program)
     hot = taken > (policy.HEAVY_SHARE if heavy else policy.HOT_SHARE) * (compiling + importing)
     if hot and is_huge(subgraph.structure.code):
         return None
     light = takes < policy.LIGHT_SECONDS
-    return OpByOp(program, scalars, donated, True, light, hot and not temporary, _age(record))
+    return OpByOp(program, scalars, donated, True, light, hot and not temporary, record.age)
 
 
 def _is_heavy(seconds: float, compiling: float) -> bool:
     """Return True if a structure is compiled early, because its runs in NumPy take long compared with its compile."""
     return seconds > policy.HEAVY_SECONDS and compiling < policy.HEAVY_RUNS * seconds
-
-
-def _age(record: Record) -> str:
-    return f"seen {record.host_runs} times before" if record.host_runs else "seen for the first time"
 
 
 def _mostly_compiled(subgraph: Subgraph) -> bool:

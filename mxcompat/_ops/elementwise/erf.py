@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.policy import CACHED_ELEMENTS, LOOPED_ERF
+from mxcompat._graph.policy import CACHED_ELEMENTS, DIVIDED_ELEMENTS, LOOPED_ERF, PARTS_PER_THREAD
+from mxcompat._graph.run.parts import in_parts, threads
 from mxcompat._jax import jax, jnp, lazy
 
 from .host_log import log
@@ -144,8 +145,15 @@ def _blockwise(function: Callable[[Any], Any], x: Any) -> Any:
         return function(x).astype(np.float32)
     flat = x.ravel()
     out = np.empty(flat.shape, np.float32)
-    for start in range(0, flat.size, CACHED_ELEMENTS):
-        out[start : start + CACHED_ELEMENTS] = function(flat[start : start + CACHED_ELEMENTS])
+    part = -(-flat.size // (PARTS_PER_THREAD * threads())) if flat.size >= DIVIDED_ELEMENTS else flat.size
+
+    def compute(k: int) -> None:
+        stop = min((k + 1) * part, flat.size)
+        for start in range(k * part, stop, CACHED_ELEMENTS):
+            block = slice(start, min(start + CACHED_ELEMENTS, stop))
+            out[block] = function(flat[block])
+
+    in_parts(compute, -(-flat.size // part))
     return out.reshape(x.shape)
 
 

@@ -13,7 +13,18 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mxcompat._graph.policy import COPIED_MATRICES, MOST_PLANS, ORDERED_ELEMENTS, ORDERED_TERMS, PAIRED_ELEMENTS
+from mxcompat._graph.policy import (
+    COPIED_MATRICES,
+    DIVIDED_PRODUCTS,
+    MOST_PLANS,
+    ORDERED_ELEMENTS,
+    ORDERED_TERMS,
+    PAIRED_ELEMENTS,
+    PART_MULTIPLE,
+    PARTS_PER_THREAD,
+)
+from mxcompat._graph.run.blas import is_limited
+from mxcompat._graph.run.parts import in_parts, threads
 
 __all__ = [
     "Numbers", "chosen", "clipped", "contract", "multiply", "pull_contraction", "pull_product", "rounded", "swapped",
@@ -61,7 +72,41 @@ def times(x: Any, y: Any) -> Any:
     row, column = x.ndim == 1 or x.shape[-2] == 1, y.ndim == 1 or y.shape[-1] == 1
     if (row or column) and x.ndim + y.ndim > 2 and _are_small(x, y):
         return _of_pairs(x, y, column)
+    return _by_blas(x, y)
+
+
+def _by_blas(x: Any, y: Any) -> Any:
+    """Return a product, computed by several threads if it is long."""
+    if x.ndim > 1 and y.ndim > 1 and x.size * y.shape[-1] >= DIVIDED_PRODUCTS and _can_be_divided(x, y):
+        return _in_parts(x, y)
     return np.matmul(x, y) if y.ndim > 2 else x.dot(y)
+
+
+def _can_be_divided(x: Any, y: Any) -> bool:
+    """Return True for two concrete matrices or batches of them (not symbols), if BLAS is limited to one thread while
+    more may compute."""
+    is_concrete = type(x) is type(y) is np.ndarray and x.dtype.char in "fd" and x.shape[:-2] == y.shape[:-2]
+    return is_concrete and is_limited() and threads() > 1
+
+
+def _in_parts(x: Any, y: Any) -> Any:
+    """Multiply in several threads: parts of a batch, or of the rows or columns of the result."""
+    out = np.empty((*x.shape[:-1], y.shape[-1]), x.dtype)
+    rows, columns = out.ndim - 2, out.ndim - 1
+    parts = PARTS_PER_THREAD * threads()
+    longer = rows if out.shape[rows] >= out.shape[columns] else columns
+    axis = next((k for k in range(rows) if out.shape[k] >= parts), longer)
+    length = -(-out.shape[axis] // parts)
+    if axis == longer:
+        length = -(-length // PART_MULTIPLE) * PART_MULTIPLE
+
+    def multiply_part(k: int) -> None:
+        part = (slice(None),) * axis + (slice(k * length, (k + 1) * length),)
+        left, right = x if axis == columns else x[part], y if axis == rows else y[part]
+        np.matmul(left, right, out=out[part])
+
+    in_parts(multiply_part, -(-out.shape[axis] // length))
+    return out
 
 
 def _are_few(x: Any, y: Any) -> bool:
@@ -125,7 +170,7 @@ def pull_product(g: Any, x: Any, y: Any, needs_grad: Sequence[bool]) -> tuple[An
         gx = gx[..., 0, :] if x.ndim == 1 else gx
     if needs_grad[1]:
         if columns.ndim == 2 and rows.ndim > 2 and g.size and rows.size:
-            gy = rows.reshape(-1, rows.shape[-1]).T.dot(g.reshape(-1, g.shape[-1]))
+            gy = _by_blas(rows.reshape(-1, rows.shape[-1]).T, g.reshape(-1, g.shape[-1]))
         else:
             gy = multiply(swapped(rows), g)
         gy = gy[..., 0] if y.ndim == 1 else gy
