@@ -82,6 +82,15 @@ static const float E2M1_VALUES[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f
 #if defined(__GNUC__) && defined(__x86_64__)
 #include <immintrin.h>
 
+#define TARGET __attribute__((target("avx512vbmi,avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
+#define NAME(name) name##_avx512vbmi
+#define MULTISHIFT
+#include "kernels_avx512.h"
+#include "kernels_of.h"
+#undef MULTISHIFT
+#undef TARGET
+#undef NAME
+
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
 #define NAME(name) name##_avx512
 #include "kernels_avx512.h"
@@ -104,7 +113,7 @@ static const float E2M1_VALUES[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f
 
 static const Kernels *const all[] = {
 #if defined(__GNUC__) && defined(__x86_64__)
-    &kernels_avx512, &kernels_avx2,
+    &kernels_avx512vbmi, &kernels_avx512, &kernels_avx2,
 #endif
     &kernels_plain};
 enum { ALL_KERNELS = sizeof all / sizeof *all };
@@ -118,9 +127,11 @@ static int runs(const Kernels *some) {
     if (some != &kernels_plain &&
         !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")))
         return 0;
-    return some != &kernels_avx512 ||
-           (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"));
+    if (some == &kernels_plain || some == &kernels_avx2)
+        return 1;
+    return (some == &kernels_avx512 || __builtin_cpu_supports("avx512vbmi")) && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq");
 #else
     (void)some;
     return 1;

@@ -29,9 +29,9 @@ typedef struct {
 } Row;
 
 /* out[r] += the dot product of row r and x, for `AT_ONCE` rows. Each partial sum has at most `most` groups. The kernel
-   prefetches `ahead` bytes ahead. */
+   prefetches as many bytes as it reads, in the order of their addresses, from `ahead` bytes after the first row on. */
 typedef void (*Dot)(const Row *rows, size_t groups, size_t group, size_t most, size_t ahead, const float *x, float *out);
-/* out += the sum of x[r] * row r, over `AT_ONCE` rows. */
+/* out += the sum of x[r] * row r, over `AT_ONCE` rows. The kernel prefetches `ahead` bytes ahead in each row. */
 typedef void (*Add)(const Row *rows, size_t groups, size_t group, size_t ahead, const float *x, float *out);
 /* out = the elements of a row as floats. */
 typedef void (*Unpack)(const Row *row, size_t groups, size_t group, size_t ahead, float *out);

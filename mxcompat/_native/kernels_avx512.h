@@ -1,5 +1,22 @@
-/* Vectors for `kernels_of.h`: sixteen floats, with AVX-512. */
+/* Vectors for `kernels_of.h`: sixteen floats, with AVX-512. With VBMI, if MULTISHIFT is defined, one instruction moves
+   codes to their lanes. */
+#undef INSTRUCTIONS
+#undef V
+#undef LANES
+#undef TILE_COLUMNS
+#undef TILE_ROWS
+#undef EACH
+#undef LOAD
+#undef STORE
+#undef ADD
+#undef MULTIPLY
+#undef ADD_PRODUCT
+#undef TOTAL
+#ifdef MULTISHIFT
+#define INSTRUCTIONS "avx512vbmi"
+#else
 #define INSTRUCTIONS "avx512"
+#endif
 #define V __m512
 #define LANES 16
 #define TILE_COLUMNS 4
@@ -13,11 +30,15 @@
 #define TOTAL(x) _mm512_reduce_add_ps(x)
 #define SELECT(x, places) _mm512_permutexvar_ps(_mm512_loadu_si512(places), x)
 
+#ifndef SIXTEEN
 #define OCTETS(bits, k) ((int)(0x80800000u | (BYTE_OF(bits, k) + 1) << 8 | BYTE_OF(bits, k)))
+/* The bit at which the code of lane k begins, in the first eight bytes or in those with the second half of the codes. */
+#define BEGINNING(bits, k) ((bits) * ((bits) > 4 ? (k) % 8 : (k)))
 #define SIXTEEN(of, bits)                                                                                              \
     _mm512_setr_epi32(of(bits, 0), of(bits, 1), of(bits, 2), of(bits, 3), of(bits, 4), of(bits, 5), of(bits, 6),       \
                       of(bits, 7), of(bits, 8), of(bits, 9), of(bits, 10), of(bits, 11), of(bits, 12), of(bits, 13),   \
                       of(bits, 14), of(bits, 15))
+#endif
 
 /* A scale and a bias, or, for codes of up to five bits, a table of their scaled values. */
 typedef struct {
@@ -41,6 +62,22 @@ TARGET static INLINE NAME(Units) NAME(prepare)(int kind, int bits, float scale, 
     return (NAME(Units)){ADD_PRODUCT(values, s, b), b};
 }
 
+/* Move the codes of sixteen elements to the lowest bits of the lanes. The upper bits may be those of other codes. */
+TARGET static INLINE __m512i NAME(spread)(int bits, const uint8_t *from) {
+#ifdef MULTISHIFT
+    int64_t first, second; /* the eight bytes with the first half of the codes, and with the second */
+    memcpy(&first, from, 8);
+    memcpy(&second, from + bits, 8);
+    __m512i octets = _mm512_set1_epi64(first);
+    if (bits > 4)
+        octets = _mm512_mask_set1_epi64(octets, 0xF0, second);
+    return _mm512_multishift_epi64_epi8(SIXTEEN(BEGINNING, bits), octets);
+#else
+    __m512i octets = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)from));
+    return _mm512_srlv_epi32(_mm512_shuffle_epi8(octets, SIXTEEN(OCTETS, bits)), SIXTEEN(SHIFT_OF, bits));
+#endif
+}
+
 TARGET static INLINE __m512 NAME(decode)(int kind, int bits, const uint8_t *from, NAME(Units) units) {
     if (kind == BFLOAT16) {
         __m256i halves = _mm256_loadu_si256((const __m256i *)from);
@@ -59,8 +96,7 @@ TARGET static INLINE __m512 NAME(decode)(int kind, int bits, const uint8_t *from
     }
     if (bits == 8)
         return ADD_PRODUCT(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(octets)), units.low, units.high);
-    __m512i lanes = _mm512_shuffle_epi8(_mm512_broadcast_i32x4(octets), SIXTEEN(OCTETS, bits));
-    lanes = _mm512_srlv_epi32(lanes, SIXTEEN(SHIFT_OF, bits));
+    __m512i lanes = NAME(spread)(bits, from);
     if (bits < 5)
         return _mm512_permutexvar_ps(lanes, units.low);
     if (bits == 5)

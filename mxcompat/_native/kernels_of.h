@@ -2,7 +2,7 @@
 
 TARGET static INLINE void NAME(dot_of)(int kind, int bits, const Row *rows, size_t groups, size_t group, size_t most,
                                        size_t ahead, const float *x, float *out) {
-    const uint8_t *from[AT_ONCE];
+    const uint8_t *from[AT_ONCE], *next = rows[0].bytes + ahead, *end = next;
     V sums[AT_ONCE];
     for (int r = 0; r < AT_ONCE; r++) {
         from[r] = rows[r].bytes;
@@ -13,9 +13,8 @@ TARGET static INLINE void NAME(dot_of)(int kind, int bits, const Row *rows, size
         for (int r = 0; r < AT_ONCE; r++)
             units[r] = NAME(prepare)(kind, bits, kind < BFLOAT16 ? rows[r].scales[g] : 0,
                                      kind < E2M1 ? rows[r].biases[g] : 0);
-        for (size_t k = 0; k < group * bits / 8; k += LINE)
-            for (int r = 0; r < AT_ONCE; r++)
-                PREFETCH(from[r] + k + ahead);
+        for (end += AT_ONCE * group * bits / 8; next < end; next += LINE)
+            PREFETCH(next);
         for (size_t k = 0; k < group; k += LANES, x += LANES)
             for (int r = 0; r < AT_ONCE; r++) {
                 sums[r] = ADD_PRODUCT(NAME(decode)(kind, bits, from[r], units[r]), LOAD(x), sums[r]);

@@ -74,27 +74,43 @@ static const float *floats_of(int kind, const void *from, size_t start, size_t c
     return to;
 }
 
-/* Return `length` elements from `start` on of a row of a matrix. Slot `slot` of the thread's memory holds converted
-   scales and biases, and a copy of the elements if a kernel would read beyond the matrices. */
-static Row row_of(const Task *task, const Memory *memory, size_t matrix, size_t row, size_t start, size_t length,
-                  size_t slot) {
+/* Find the scales and biases of `count` rows, from `start` on. Those of whole rows are contiguous. */
+static void find_scales(const Task *task, const Memory *memory, size_t matrix, size_t row, size_t start, size_t length,
+                        size_t count, Row *rows) {
     const Product *p = task->of;
-    size_t number = matrix * task->matrix_rows + row;
-    Row out = {(const uint8_t *)p->stored + number * task->row_bytes + start * bits_of(p->kind) / 8, NULL, NULL};
-    size_t bytes = length * bits_of(p->kind) / 8;
-    if (p->kind < BFLOAT16) {
-        size_t first = number * task->groups + start / p->group, count = length / p->group;
-        const float *unit = p->units == NULL ? NULL : p->units + matrix;
-        out.scales = floats_of(p->scale_kind, p->scales, first, count, memory->scales + slot * task->groups, unit);
+    const float *unit = p->units == NULL ? NULL : p->units + matrix;
+    size_t together = length == task->columns ? count : 1, size = together * length / p->group;
+    for (size_t r = 0; r < count; r++) {
+        size_t first = (matrix * task->matrix_rows + row + r) * task->groups + start / p->group, place = r * task->groups;
+        if (r % together > 0) {
+            rows[r] = (Row){NULL, rows[r - 1].scales + task->groups, NULL};
+            if (p->kind < E2M1)
+                rows[r].biases = rows[r - 1].biases + task->groups;
+            continue;
+        }
+        rows[r] = (Row){NULL, floats_of(p->scale_kind, p->scales, first, size, memory->scales + place, unit), NULL};
         if (p->kind < E2M1)
-            out.biases = floats_of(p->bias_kind, p->biases, first, count, memory->biases + slot * task->groups, NULL);
+            rows[r].biases = floats_of(p->bias_kind, p->biases, first, size, memory->biases + place, NULL);
     }
-    if (out.bytes + bytes + OVER > task->end) {
-        uint8_t *copy = memory->copies + slot * copy_bytes(task);
-        memcpy(copy, out.bytes, bytes);
-        out.bytes = copy;
+}
+
+/* Find `length` elements from `start` on of up to AT_ONCE rows of a matrix. The thread's memory holds converted scales
+   and biases, and copies of the elements if a kernel would read beyond the matrices. */
+static void find_rows(const Task *task, const Memory *memory, size_t matrix, size_t row, size_t start, size_t length,
+                      size_t count, Row *rows) {
+    const Product *p = task->of;
+    size_t bytes = length * bits_of(p->kind) / 8;
+    if (p->kind < BFLOAT16)
+        find_scales(task, memory, matrix, row, start, length, count, rows);
+    for (size_t r = 0; r < count; r++) {
+        size_t number = matrix * task->matrix_rows + row + r;
+        rows[r].bytes = (const uint8_t *)p->stored + number * task->row_bytes + start * bits_of(p->kind) / 8;
+        if (rows[r].bytes + bytes + OVER > task->end) {
+            uint8_t *copy = memory->copies + r * copy_bytes(task);
+            memcpy(copy, rows[r].bytes, bytes);
+            rows[r].bytes = copy;
+        }
     }
-    return out;
 }
 
 /* Return the number of elements to take next, if `rest` are left: a multiple of OVER, or the last few elements. */
@@ -111,7 +127,8 @@ static size_t group_of(const Task *task, size_t length) {
 /* Unpack some elements of a row, and pad them with zeros. */
 static void unpack_row(const Task *task, const Memory *memory, size_t matrix, size_t row, size_t start, size_t length,
                        float *out) {
-    Row from = row_of(task, memory, matrix, row, start, length, 0);
+    Row from;
+    find_rows(task, memory, matrix, row, start, length, 1, &from);
     size_t group = group_of(task, length);
     if (length % OVER == 0) {
         task->kernels->unpack[task->of->kind](&from, length / group, group, NEXT_ROWS * task->row_bytes, out);
@@ -137,11 +154,13 @@ static void multiply_row(const Task *task, const Memory *memory, size_t matrix, 
                 continue;
             }
             Row rows[AT_ONCE];
-            size_t group = group_of(task, length);
-            for (size_t r = 0; r < AT_ONCE; r++)
-                rows[r] = n + r < count ? row_of(task, memory, matrix, start + n + r, k, length, r) : rows[0];
+            size_t group = group_of(task, length), there = smaller(AT_ONCE, count - n);
+            find_rows(task, memory, matrix, start + n, k, length, there, rows);
+            for (size_t r = there; r < AT_ONCE; r++)
+                rows[r] = rows[0];
+            size_t before = (AT_ONCE - 1) * k * bits_of(task->of->kind) / 8; /* bytes already prefetched */
             task->kernels->dot[task->of->kind](rows, length / group, group, TILE_LENGTH / group,
-                                               AT_ONCE * task->row_bytes, x + k, total);
+                                               AT_ONCE * task->row_bytes + before, x + k, total);
         }
         memcpy(sums + n, total, smaller(AT_ONCE, count - n) * sizeof(float));
     }
@@ -168,8 +187,7 @@ static size_t add_up(const Task *task, const Memory *memory, size_t matrix, size
     size_t group = group_of(task, count), k = 0;
     for (; k + AT_ONCE <= task->of->inner; k += AT_ONCE) {
         Row rows[AT_ONCE];
-        for (size_t r = 0; r < AT_ONCE; r++)
-            rows[r] = row_of(task, memory, matrix, k + r, start, count, r);
+        find_rows(task, memory, matrix, k, start, count, AT_ONCE, rows);
         task->kernels->add[task->of->kind](rows, count / group, group, AT_ONCE * task->row_bytes, x + k, sums);
     }
     return k;

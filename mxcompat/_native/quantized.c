@@ -205,8 +205,8 @@ static PyObject *convolve_arrays(PyObject *Py_UNUSED(module), PyObject *const *a
     return failed ? PyErr_NoMemory() : Py_NewRef(Py_None);
 }
 
-/* choose_instructions(name): use the instruction set "avx512", "avx2" or "plain". Return the name of the previous
-   one. */
+/* choose_instructions(name): use the instruction set "avx512vbmi", "avx512", "avx2" or "plain". Return the name of the
+   previous one. */
 static PyObject *choose_instructions(PyObject *Py_UNUSED(module), PyObject *name) {
     const char *before = kernels()->name;
     Py_ssize_t length;

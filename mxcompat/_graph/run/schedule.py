@@ -116,7 +116,7 @@ def _without_executable(
         plan = _on_host(subgraph, program, scalars, donated, temporary, takes)
         if plan is not None:
             return plan
-        if not temporary and not is_huge(subgraph) and host.is_long(program):
+        if not temporary and not is_huge(subgraph.structure.code) and host.is_long(program):
             return Compile(program, scalars, donated, hurry=False)
     returned = known or structure.times_seen > 1  # without runs in NumPy there is no record before the first compile
     compiles = returned and not temporary and not is_huge(subgraph.structure.code)
