@@ -21,12 +21,12 @@ from typing import Any
 from mxcompat._compat.python import name_in_errors
 from mxcompat._version import MLX_VERSION
 
-__all__ = ["install_as_mlx", "installed", "is_of_others", "uninstall"]
+__all__ = ["RENAMED", "install_as_mlx", "installed", "is_of_others", "uninstall"]
 
 _PARTS = frozenset({"core", "nn", "optimizers", "utils"})
 """The modules with the same name in MLX and mxcompat."""
 
-_RENAMED = {"_distributed_utils": "_distributed"}
+RENAMED = {"_distributed_utils": "_distributed"}
 """The modules of MLX that have another name in mxcompat."""
 
 _REAL_ONLY = frozenset({"__array_api_info", "_reprlib_fix", "extension"})
@@ -188,8 +188,8 @@ class _Finder:
         if fullname == "mlx":
             return ModuleSpec("mlx", _Namespace(), is_package=True)
         part = _part(fullname)
-        if part in _PARTS or part in _RENAMED:
-            ours = "mxcompat." + _RENAMED.get(part, part) + fullname[len(f"mlx.{part}") :]
+        if part in _PARTS or part in RENAMED:
+            ours = "mxcompat." + RENAMED.get(part, part) + fullname[len(f"mlx.{part}") :]
             spec = importlib.util.find_spec(ours)
             if spec is None:
                 return None
@@ -205,11 +205,17 @@ class _Finder:
 
 def is_of_others(name: str) -> bool:
     """Return whether `mlx.NAME` is another project's installed package in MLX's namespace, such as mlx.data."""
-    return _part(name) not in _PARTS | _REAL_ONLY and _others(name) is not None
+    part = _part(name)
+    # by its last component, since a folder without __init__.py asks for the package around it, which may be absent
+    return part not in _PARTS | RENAMED.keys() | _REAL_ONLY and PathFinder.find_spec(part, _folders()) is not None
 
 
 def _others(name: str) -> ModuleSpec | None:
-    return PathFinder.find_spec(name, [str(Path(entry or ".") / "mlx") for entry in sys.path])
+    return PathFinder.find_spec(name, _folders())
+
+
+def _folders() -> list[str]:
+    return [str(Path(entry or ".") / "mlx") for entry in sys.path]
 
 
 _FILES = {

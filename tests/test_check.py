@@ -253,10 +253,22 @@ def test_arrays_taken_apart(check):
 
 def test_kernels(check):
     metal, cuda = "mx.fast.metal_kernel(name='k', source='')", "mx.fast.cuda_kernel('c', [], ['y'], '')"
-    runs, cuda = check(f"import mlx.core as mx\n{metal}\n{cuda}\n")
-    assert runs == (2, "runs", "k is in the supported language")
-    assert cuda[:2] == (3, "kernel")
-    assert "CUDA" in cuda[2]
+    wrong = "mx.fast.cuda_kernel('w', [], ['y'], 'y[threadIdx.x] = ;')"
+    compiled = "mx.fast.precompiled_cuda_kernel(name='p', compiled_source=b'', inputs=[])"
+    found = check(f"import mlx.core as mx\n{metal}\n{cuda}\n{wrong}\n{compiled}\n")
+    assert found[0] == (2, "runs", "k is in the supported language")
+    assert found[1] == (3, "runs", "c is in the supported language")
+    assert found[2][:2] == (4, "kernel")
+    assert "w is outside of the supported language: source line 1, column" in found[2][2]
+    assert found[3][:2] == (5, "kernel")
+    assert "a compiled kernel cannot run" in found[3][2]
+
+
+def test_modules_under_the_name_of_mlx_that_are_folders_without_init(check, tmp_path, monkeypatch):
+    (tmp_path / "mlx" / "plain").mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [kind for _, kind, _ in check("import mlx.plain.part")] == ["other"]
+    assert check("from mlx._distributed_utils.launch import main") == []
 
 
 def test_kernels_outside_of_the_language_are_named_with_the_line(check):

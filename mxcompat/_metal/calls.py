@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import Problem
+from .errors import NoSuchType, Problem
 from .masks import Frame, children
 from .places import CellPlace, Place, Scope, ValuePlace
 from .structs import StructWalk, same
@@ -115,10 +115,13 @@ class CallWalk(StructWalk):
             least = sum(p.default is None for p in statement.parameters)
             if not least <= len(arguments) <= len(statement.parameters):
                 continue
-            bound = self._bound(statement, scope, arguments, templates)
-            if bound is None:
+            try:
+                bound = self._bound(statement, scope, arguments, templates)
+                if bound is None:
+                    continue
+                score = self._score(statement, bound, arguments) - 0.5 * bool(statement.templates)
+            except NoSuchType:
                 continue
-            score = self._score(statement, bound, arguments) - 0.5 * bool(statement.templates)
             if best is None or score > best[0]:
                 best = (score, statement, bound)
         if best is None:
@@ -200,6 +203,8 @@ class CallWalk(StructWalk):
 
                     wanted = pointer_to(wanted)
                 total += _likeness(argument.type, wanted)
+            if statement.templates and statement.result is not None and statement.result.name != "auto":
+                self.resolve(statement.result)  # which finds out if it exists
         finally:
             self.scope = outer
         return total

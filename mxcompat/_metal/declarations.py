@@ -8,7 +8,7 @@ from typing import Any
 from . import matrices
 from .conversions import ConversionWalk
 from .cuda import DYNAMIC
-from .errors import Problem
+from .errors import NoSuchType, Problem
 from .places import CellPlace, MemoryPlace, Place, ValuePlace
 from .syntax import Construct, Declaration, Declarator, Expression, Initializers, StructDefinition, TypeAlias, TypeName
 from .types import (
@@ -101,9 +101,11 @@ class DeclarationWalk(ConversionWalk):
             if name == "array":
                 return array_of(self.type_argument(given[0]), int(self.scalar(given[1]).base))
             if name in ("conditional_t", "enable_if_t"):
-                if name == "enable_if_t":
-                    return self.type_argument(given[1]) if len(given) > 1 else VOID
                 held = self.truth(given[0])
+                if name == "enable_if_t":
+                    if not held.base:
+                        raise NoSuchType("no type, because the condition of enable_if is false", type.at)
+                    return self.type_argument(given[1]) if len(given) > 1 else VOID
                 return self.type_argument(given[1] if held.base else given[2])
             if name in ("remove_cv_t", "remove_reference_t", "decay_t"):
                 return self.type_argument(given[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-__all__ = ["KernelError", "Place", "Problem"]
+__all__ = ["KernelError", "NoSuchType", "Place", "Problem"]
 
 
 class Place(NamedTuple):
@@ -31,6 +31,10 @@ class Problem(Exception):
     @staticmethod
     def at(place: Place, reason: str) -> NoReturn:
         raise Problem(reason, place)
+
+
+class NoSuchType(Problem):
+    """The condition of an `enable_if` does not hold: an overload with this type is left out, which is no error."""
 
 
 class KernelError(RuntimeError):

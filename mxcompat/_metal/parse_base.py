@@ -273,12 +273,12 @@ class ParserBase:
             if self.token.text in (",", ">", ">>"):
                 return found
             self.k = mark
-        return self.binary(9)
+        return self.binary(1, stop=(">", ">>"))
 
     # Provided by the other parsers
 
     def expression(self) -> Expression:
         raise NotImplementedError
 
-    def binary(self, lowest: int) -> Expression:
+    def binary(self, lowest: int, stop: tuple[str, ...] = ()) -> Expression:
         raise NotImplementedError

@@ -37,6 +37,8 @@ _LEVELS = (
 )  # fmt: skip
 _LEVEL = {op: k for k, ops in enumerate(_LEVELS, 1) for op in ops}
 _ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
+_AFTER_TEMPLATES = {"(", "{", "::", ")", ",", ";", ">", ">>", "&&", "||", "==", "!=", "?"}
+"""Tokens that may follow template arguments. Otherwise, a `<` compares."""
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast", "as_type", "dynamic_cast")
 
 
@@ -66,11 +68,13 @@ class ExpressionParser(ParserBase):
             return Assign(token.place, token.text[:-1], left, self.assignment())
         return left
 
-    def binary(self, lowest: int) -> Expression:
+    def binary(self, lowest: int, stop: tuple[str, ...] = ()) -> Expression:
         left = self.unary()
         while (level := _LEVEL.get(self.token.text, 0)) >= lowest and self.token.kind == "op":
+            if self.token.text in stop:
+                break
             token = self.next()
-            left = Binary(token.place, token.text, left, self.binary(level + 1))
+            left = Binary(token.place, token.text, left, self.binary(level + 1, stop))
         return left
 
     def unary(self) -> Expression:
@@ -111,10 +115,10 @@ class ExpressionParser(ParserBase):
                 self.expect("]")
             elif token.text in (".", "->"):
                 self.next()
-                self.accept("template")
+                is_template = self.accept("template")
                 name = self._member_name()
                 found = Member(token.place, left, name, token.text == "->")
-                if self.token.text == "<" and (name in ("as",) or self.is_template(name)):
+                if self.token.text == "<" and (is_template or name == "as" or self.is_template(name)):
                     found.arguments = self.template_arguments()
                 left = found
             elif token.text in ("++", "--"):
@@ -245,7 +249,7 @@ class ExpressionParser(ParserBase):
         if self.token.text == "<" and self.is_template(name):
             mark = self.k
             found.arguments = self.template_arguments()
-            if self.token.text not in ("(", "{", "::", ")", ",", ";"):
+            if self.token.text not in _AFTER_TEMPLATES:
                 self.k, found.arguments = mark, None
         return found
 

@@ -97,9 +97,9 @@ class Parser(StatementParser):
         found: list[TemplateParameter] = []
         while self.token.text != ">":
             at = self.at
-            if (
-                self.token.text in ("typename", "class") and self.peek(2) in (",", ">", "=", ">>")
-            ) or self.peek() in ",>=":
+            if self.token.text in ("typename", "class") and (
+                self.peek() in (",", ">", "=", "...") or self.peek(2) in (",", ">", "=", ">>")
+            ):
                 self.next()
                 if self.token.text == "...":
                     self.fail("variadic templates are not in the supported language")
@@ -125,7 +125,9 @@ class Parser(StatementParser):
         if self.peek(k) not in ("struct", "class", "union", "enum"):
             return False
         k += 1
-        while self.peek(k) not in ("{", ";", "(", "=", ")", "*", "&", ""):
+        depth = 0
+        while self.peek(k) and (depth > 0 or self.peek(k) not in ("{", ";", "(", "=", ")", "*", "&")):
+            depth += {"<": 1, ">": -1, ">>": -2}.get(self.peek(k), 0)
             k += 1
         return self.peek(k) == "{" or (self.peek(k) == ";" and self.peek(k - 2) in ("struct", "class", "union", "enum"))
 
@@ -220,6 +222,8 @@ class Parser(StatementParser):
                 of.fields.extend(statement.items)
             elif isinstance(statement, Function):
                 of.methods.append(statement)
+                if statement.templates:
+                    self.templates[0].add(statement.name)
             else:
                 of.members.append(statement)
 

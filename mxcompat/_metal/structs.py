@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .declarations import DeclarationWalk
-from .errors import Problem
+from .errors import NoSuchType, Problem
 from .places import CellPlace, Place, Scope, ValuePlace
 from .syntax import (
     Function,
@@ -20,9 +20,13 @@ from .syntax import (
 from .types import (
     BOOL,
     COMPLEX,
+    INT,
+    ArrayType,
+    PointerType,
     ScalarType,
     StructType,
     Type,
+    VectorType,
 )  # fmt: skip
 from .values import Closure, Scalar, Struct, Value, static
 
@@ -83,18 +87,17 @@ class StructWalk(DeclarationWalk):
                 return self.resolve(found.type)
             finally:
                 self.scope = outer
+        statement = next((s for s in found if s.specialized is None), found[0])
+        given = self._completed(statement, given)
         key = (type.name, *[g if isinstance(g, Type) else (g.type, g.base) for g in given])
         if key not in self.instances:
-            statement = next((s for s in found if s.specialized is None), found[0])
-            for one in found:
-                if one.specialized is not None and not one.templates:
-                    special = [self._argument(a) for a in one.specialized]
-                    if len(special) == len(given) and all(same(a, b) for a, b in zip(special, given, strict=True)):
-                        statement = one
             outer, self.scope = self.scope, Scope(self.scope)
             try:
-                if statement.specialized is None:
+                statement, known = self._specialization(found, given) or (statement, None)
+                if known is None:
                     self._bind_templates(statement.templates, given)
+                for parameter in statement.templates if known is not None else ():
+                    self._bind_template(parameter, known[parameter.name])
                 label = ", ".join(g.name if isinstance(g, Type) else str(g.base) for g in given)
                 made = self._struct_type(statement, f"{type.name}<{label}>")
                 made.arguments = (type.name, given)
@@ -102,6 +105,52 @@ class StructWalk(DeclarationWalk):
             finally:
                 self.scope = outer
         return self.instances[key]
+
+    def _completed(self, statement: StructDefinition, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return template arguments together with the defaults of the parameters that have none."""
+        found = list(given)
+        outer, self.scope = self.scope, Scope(self.scope)
+        try:
+            for k, parameter in enumerate(statement.templates):
+                if k == len(found) and parameter.default is not None:
+                    found.append(self._argument(parameter.default))
+                if k < len(found) and parameter.name:
+                    self._bind_template(parameter, found[k])
+        finally:
+            self.scope = outer
+        return tuple(found)
+
+    def _specialization(self, found: Any, given: tuple[Any, ...]) -> tuple[StructDefinition, dict[str, Any]] | None:
+        """Return the specialization of a struct template for these arguments, and the values of its own parameters.
+
+        Of several that match, the one with the fewest parameters is the most special.
+        """
+        best: tuple[StructDefinition, dict[str, Any]] | None = None
+        for one in found:
+            if one.specialized is None or len(one.specialized) > len(given):
+                continue
+            known = self._matched(one, given)
+            if known is not None and (best is None or len(known) < len(best[1])):
+                best = one, known
+        return best
+
+    def _matched(self, one: StructDefinition, given: tuple[Any, ...]) -> dict[str, Any] | None:
+        names = {p.name for p in one.templates}
+        known: dict[str, Any] = {}
+        patterns = list(zip(one.specialized or (), given, strict=False))
+        open_ = [(p, value) for p, value in patterns if not _fits(p, value, names, known)]
+        outer, self.scope = self.scope, Scope(self.scope)
+        try:
+            for parameter in one.templates:
+                if parameter.name not in known:
+                    return None
+                self._bind_template(parameter, known[parameter.name])
+            held = all(same(self._argument(pattern), value) for pattern, value in open_)
+        except NoSuchType:
+            return None
+        finally:
+            self.scope = outer
+        return known if held else None
 
     def _argument(self, given: Any) -> Type | Scalar:
         if isinstance(given, TypeName):
@@ -240,6 +289,24 @@ class StructWalk(DeclarationWalk):
         if held is None:
             raise Problem(f"{name} is not in the supported language", at)
         return static(BOOL, held)
+
+
+def _fits(pattern: Any, given: Any, names: set[str], known: dict[str, Any]) -> bool:
+    """Deduce the parameters in a pattern, such as `T`, `T*` or `vec<T, N>`; False if it has to be compared instead."""
+    name = pattern.name if isinstance(pattern, TypeName) else getattr(pattern, "id", None)
+    for _ in range(getattr(pattern, "pointers", 0)):
+        if not isinstance(given, PointerType):
+            return False
+        given = given.element
+    if name in names:
+        return same(known.setdefault(name, given), given)
+    values: tuple[Any, ...] = ()
+    if name in ("vec", "array") and isinstance(given, (VectorType, ArrayType)):
+        values = (given.element, static(INT, given.count))
+    elif isinstance(given, StructType) and given.arguments[0] == name:
+        values = given.arguments[1]
+    inner = getattr(pattern, "arguments", None) or ()
+    return bool(values) and all(_fits(p, v, names, known) for p, v in zip(inner, values, strict=False))
 
 
 def same(a: Any, b: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Check the Metal kernels of a program: find out if their source, where it is known, is in the supported language."""
+"""Check the kernels of a program: find out if their source, where it is known, is in the supported language."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ class Verdict(NamedTuple):
     line: int = 0
 
 
-def look_at_kernel(call: ast.Call, scope: Scope, kinds: dict[str, str]) -> Verdict:
-    """Check the kernel that a call of `metal_kernel` defines.
+def look_at_kernel(call: ast.Call, scope: Scope, kinds: dict[str, str], language: str) -> Verdict:
+    """Check the kernel that a call of `metal_kernel` or `cuda_kernel` defines.
 
     Args:
         call: the call.
         scope: the scope of the call.
         kinds: the result of `template_kinds` for the whole program.
+        language: "metal" or "cuda".
     """
     given = dict(zip(_ARGUMENTS, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
     named = text_of(given["name"], scope) if "name" in given else None
@@ -53,7 +54,7 @@ def look_at_kernel(call: ast.Call, scope: Scope, kinds: dict[str, str]) -> Verdi
     errors = []
     for values in _templates(source.text, kinds):
         try:
-            parse_kernel(source.text, header.text, Signature(name, inputs, outputs, values))
+            parse_kernel(source.text, header.text, Signature(name, inputs, outputs, values, language=language))
             return Verdict("runs", f"{name} is in the supported language")
         except KernelError as error:
             errors.append(error)

@@ -14,7 +14,7 @@ from typing import Any
 import mxcompat
 from mxcompat import nn, optimizers
 from mxcompat._array.array import array
-from mxcompat._dropin import is_of_others
+from mxcompat._dropin import RENAMED, is_of_others
 
 __all__ = ["PLAIN", "has_attribute", "is_mlx", "lookup", "missing", "of_others", "parameters", "result"]
 
@@ -52,7 +52,7 @@ def _walk(name: str) -> tuple[list[Any], str]:
     """Return a list with the object, or an empty list and the missing prefix."""
     parts = name.split(".")
     at: Any = mxcompat
-    for k, part in enumerate(parts[1:], 2):
+    for k, part in enumerate([RENAMED.get(part, part) for part in parts[1:2]] + parts[2:], 2):
         if not isinstance(at, (ModuleType, type)):
             return [None], ""  # attributes of functions and instances are not checked
         if hasattr(at, part):

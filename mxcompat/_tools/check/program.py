@@ -15,8 +15,8 @@ from .types import ARRAY, Instance, Known, Types, called
 
 __all__ = ["look_through"]
 
-_METAL = "mlx.core.fast.metal_kernel"
-_CUDA = {f"mlx.core.fast.{name}" for name in ("cuda_kernel", "precompiled_cuda_kernel")}
+_KERNELS = {Known(f"mlx.core.fast.{language}_kernel"): language for language in ("metal", "cuda")}
+_COMPILED_KERNEL = "mlx.core.fast.precompiled_cuda_kernel"
 _OTHER_WAYS = "write it with mx operations, or in JAX or Pallas by mxcompat.ext.jax_function"
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _EXPECTED = {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException"}
@@ -96,8 +96,10 @@ class _Program:
         lacking = missing(name)
         if lacking is not None:
             self._lacks(node, lacking, asked)
-        elif name in _CUDA:
-            self._say(node, "kernel", f"{name.rpartition('.')[2]} cannot run where there is no CUDA", _OTHER_WAYS)
+        elif name == _COMPILED_KERNEL:
+            self._say(
+                node, "kernel", "a compiled kernel cannot run", f"give its source to cuda_kernel, or {_OTHER_WAYS}"
+            )
 
     def _lacks(self, node: ast.AST, name: str, asked: bool) -> None:
         self._say(node, "guarded" if self.guarded or asked else "missing", f"{name} is not in mxcompat")
@@ -143,8 +145,8 @@ class _Program:
 
     def _call(self, node: ast.Call, scope: Scope) -> None:
         type_ = self.types.of(node.func, scope)
-        if type_ == Known(_METAL):
-            self._kernel(node, scope)
+        if type_ in _KERNELS:
+            self._kernel(node, scope, _KERNELS[type_])
         function = called(type_)
         known = parameters(function) if callable(function) else None
         if known is None:
@@ -154,8 +156,8 @@ class _Program:
                 text = f"{ast.unparse(node.func)} has no argument named {keyword.arg}"
                 self._say(keyword, "argument", text)
 
-    def _kernel(self, node: ast.Call, scope: Scope) -> None:
-        verdict = look_at_kernel(node, scope, template_kinds(self.tree))
+    def _kernel(self, node: ast.Call, scope: Scope, language: str) -> None:
+        verdict = look_at_kernel(node, scope, template_kinds(self.tree), language)
         cure = _OTHER_WAYS if verdict.kind == "kernel" else ""
         self.found[Finding(self.path, verdict.line or node.lineno, verdict.kind, verdict.message, cure)] = None
 

@@ -27,8 +27,57 @@ _OF_TYPES = {
     for t in "ghb"
 }  # fmt: skip
 
+_CHOSEN_BY_TRAITS = """
+    template <typename T, enable_if_t<is_floating_point_v<T>, bool> = true> int kind(T) { return 1; }
+    template <typename T, enable_if_t<is_integral_v<T> && sizeof(T) == 4, bool> = true> int kind(T) { return 2; }
+    template <typename T, enable_if_t<is_integral_v<T> && sizeof(T) < 4, bool> = true> int kind(T) { return 3; }
+    template <typename T, typename = enable_if_t<is_floating_point_v<T>>> int named(T) { return 4; }
+    template <typename T, typename = enable_if_t<!is_floating_point_v<T>>, int = 0> int named(T) { return 5; }
+    template <typename T> enable_if_t<is_floating_point_v<T>, T> half_of(T x) { return x * T(0.5); }
+    template <typename T> typename enable_if<is_integral<T>::value, T>::type half_of(T x) { return x >> 1; }
+    template <typename T> int given(enable_if_t<is_floating_point_v<T>, T> x) { return 6; }
+    template <typename T> int given(enable_if_t<is_integral_v<T>, T> x) { return 7; }
+"""
+_SPECIAL = """
+    template <typename T, int N> struct Count { static constexpr constant int value = 1; };
+    template <typename T> struct Count<T, 4> { static constexpr constant int value = 2; };
+    template <int N> struct Count<int, N> { static constexpr constant int value = 10 * N; };
+    template <> struct Count<int, 4> { static constexpr constant int value = 3; };
+    template <typename T> struct Of { static constexpr constant int value = 4; };
+    template <typename T> struct Of<thread T*> { static constexpr constant int value = 5; };
+    template <typename A, typename B> struct Both { static int same() { return 6; } };
+    template <typename A> struct Both<A, A> { static int same() { return 7; } };
+    template <typename T> struct Of<Both<T, T>> { static constexpr constant int value = 8; };
+    template <typename T, typename Enable = void> struct Sign { T of(T x) const { return -x; } };
+    template <typename T> struct Sign<T, enable_if_t<is_floating_point_v<T>>> { T of(T x) const { return x; } };
+    template <typename T, int N> struct Power { static T of(T x) { return x * Power<T, N - 1>::of(x); } };
+    template <typename T> struct Power<T, 0> { static T of(T x) { return T(1); } };
+    struct Scaled { template <int N> float by(float x) const { return x * N; } };
+    template <typename T> struct Held { T x; template <int N> T by() const { return x * N; } };
+"""
+
 FUNCTIONS = {
     **_OF_TYPES,
+    "overloads that traits choose": case(
+        """
+            y[I] = kind(g[I]) + 10 * kind(k[I]) + 100 * kind(short(k[I]));
+            y1[I] = named(g[I]) + 10 * named(k[I]);
+            y2[I] = half_of(g[I]); y3[I] = half_of(k[I]); y4[I] = given<float>(1) + 10 * given<int>(1);
+        """,
+        "gk", "int32 int32 float32 int32 int32", header=_CHOSEN_BY_TRAITS,
+    ),
+    "specializations of struct templates": case(
+        """
+            y[I] = Count<float, 3>::value + 10 * Count<float, 4>::value;
+            y1[I] = Count<int, 5>::value + 100 * Count<int, 4>::value;
+            y2[I] = Of<float>::value + 10 * Of<thread float*>::value + 100 * Of<Both<int, int>>::value;
+            y3[I] = Both<int, float>::same() + 10 * Both<int, int>::same();
+            Sign<float> a; Sign<int> b; y4[I] = a.of(g[I]); y5[I] = b.of(k[I]);
+            y6[I] = Power<float, 3>::of(f[I]);
+            Scaled scaled; Held<float> held{g[I]}; y7[I] = scaled.by<3>(g[I]) + held.by<2>();
+        """,
+        "gkf", "int32 int32 int32 int32 float32 int32 float32 float32", header=_SPECIAL, tol=1e-6,
+    ),
     "functions of two": case(
         """
             float a = p[I], q = g[I]; y[I] = pow(a, q); y1[I] = atan2(a, q); y2[I] = fmod(q * 9, a);

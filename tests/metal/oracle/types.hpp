@@ -21,6 +21,7 @@ using uint = unsigned int;
 using ulong = unsigned long;
 using std::int16_t, std::int32_t, std::int64_t, std::int8_t, std::uint16_t, std::uint32_t, std::uint64_t, std::uint8_t;
 using std::ptrdiff_t, std::size_t, std::is_same, std::is_same_v, std::numeric_limits;
+using std::enable_if, std::enable_if_t, std::is_floating_point, std::is_floating_point_v, std::is_integral, std::is_integral_v;
 
 struct bfloat {
   uint16_t bits_;
