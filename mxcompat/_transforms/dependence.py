@@ -47,7 +47,7 @@ def reached_slots(program: Program, outputs: Iterable[int], behind_stops: bool =
         if slot >= 0:
             op, _, slots = program.instructions[slot]
             if op is ITEM:
-                reached.add(slots[0])  # the op's other results are not reached by this
+                reached.add(slots[0])  # not pending: `_reads` follows only the inputs that this result depends on
             pending += _reads(program, slot, behind_stops)
     return reached
 

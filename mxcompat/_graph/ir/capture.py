@@ -67,7 +67,7 @@ def keep_promise(node: Node, capture: Capture | None = None) -> bool:
 
 
 SPECIALIZE[PROMISE] = keep_promise
-HOST[PLACEHOLDER] = _read_placeholder  # without a compilation
+HOST[PLACEHOLDER] = _read_placeholder  # so that the error is raised without a compilation
 
 
 class Body(NamedTuple):
@@ -101,9 +101,10 @@ class Body(NamedTuple):
 
 
 Derive = Callable[["Capture", Subgraph, Body], "Node | bool"]
-"""A callback that closes a body in which custom functions need their rules.
+"""A callback that `Capture.close` calls if the body may contain calls of custom functions, for a derivative.
 
-It returns the node of the derivative, True if it rewrote calls, so that the body must be closed again, or else False.
+It may make the node of the derivative with the functions' rules, and return this node. It returns True if it rewrote
+calls in the body, which must then be closed again. Otherwise it returns False.
 """
 
 
