@@ -101,10 +101,10 @@ class Body(NamedTuple):
 
 
 Derive = Callable[["Capture", Subgraph, Body], "Node | bool"]
-"""A callback that `Capture.close` calls if the body may contain calls of custom functions, for a derivative.
+"""A callback of vjp and jvp, which `Capture.close` calls if the body may contain calls of custom functions or effects.
 
-It may make the node of the derivative with the functions' rules, and return this node. It returns True if it rewrote
-calls in the body, which must then be closed again. Otherwise it returns False.
+It runs the rules of the calls. If it must make the node of the derivative itself, it returns this node. If it rewrote
+the calls, it returns True, and the body is closed again. If there is no call, it returns False.
 """
 
 
