@@ -135,10 +135,10 @@ def _call(numbers: Any, x: Any, w: Any, kind: Any) -> Any:
         "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1),
         "mhlo.backend_config": ir.DictAttr.get({"numbers": ir.DenseElementsAttr.get(numbers)}),
     }
-    made = ir.Operation.create(
+    call = ir.Operation.create(
         "stablehlo.custom_call", [ir.RankedTensorType.get(kind.shape, wide)], operands, attributes
     )
-    return _cast(made.results[0], kind.element_type)
+    return _cast(call.results[0], kind.element_type)
 
 
 def _cast(value: Any, element: Any) -> Any:

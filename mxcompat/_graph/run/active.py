@@ -45,21 +45,21 @@ def residuals(program: Program, primals: int | tuple[int, ...]) -> frozenset[int
     key = ("residuals", primals)
     if key not in program.facts:
         active = active_slots(program, primals)
-        found: set[int] = set()
+        slots_read: set[int] = set()
         for slot, (op, _, slots) in enumerate(program.instructions):
             if slot in active and op is not ITEM:
                 read = RESIDUALS.get(op, _EVERYTHING)
-                found.update(slots[read.inputs], (slot,) if read.result else ())
-        program.facts[key] = frozenset(found)
+                slots_read.update(slots[read.inputs], (slot,) if read.result else ())
+        program.facts[key] = frozenset(slots_read)
     return program.facts[key]
 
 
 def seen(op: Op, y: Any, inputs: list[Any], out: Any, avals: Sequence[Any]) -> tuple[Any, list[Any]]:
     """Return the result and inputs for a pullback. Those that the op's `RESIDUALS` rule does not name are dummies."""
     read = RESIDUALS.get(op, _EVERYTHING)
-    given = [*map(_unread, avals)]
-    given[read.inputs] = inputs[read.inputs]
-    return y if read.result else _unread(out), given
+    operands = [*map(_unread, avals)]
+    operands[read.inputs] = inputs[read.inputs]
+    return y if read.result else _unread(out), operands
 
 
 def _unread(aval: Any) -> Any:

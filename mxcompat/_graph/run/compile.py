@@ -81,11 +81,11 @@ class Executable:
         options = REPRODUCIBLE if reproducible else QUICK if quick else FAST
         if on_cpu():
             allocation.require(allocation.results(program))
-        self._entry, found, compiled = _stored(program, scalars, lifted, donated, options)
+        self._entry, stored_options, compiled = _stored(program, scalars, lifted, donated, options)
         self.lifted = self._entry.lifted
         self.baked, self._vectors = baked(scalars, self.lifted), vectors(program, self.lifted)
         patience = policy.PATIENCE_HEAVY if _is_heavy(program) else policy.PATIENCE_LIGHT
-        self._patience = patience if found is QUICK else 0
+        self._patience = patience if stored_options is QUICK else 0
         if compiled is None:
             with span("compile", program), notice.if_long(len(program.instructions)):
                 compiled = self._compile(options)

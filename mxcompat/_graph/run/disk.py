@@ -179,9 +179,9 @@ def _payload(data: bytes, name: str) -> bytes:
 
 
 def _checksum(name: str, payload: bytes) -> bytes:
-    found = hashlib.sha256(name.encode())
-    found.update(payload)
-    return found.digest()
+    digest_of_both = hashlib.sha256(name.encode())
+    digest_of_both.update(payload)
+    return digest_of_both.digest()
 
 
 def _lifted(payload: bytes) -> dict[int, int]:

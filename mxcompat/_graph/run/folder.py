@@ -182,8 +182,8 @@ def _write(dir_fd: int, name: str, data: bytes) -> None:
 
 def _entries(dir_fd: int) -> Iterator[_Entry]:
     """Yield the files that mxcompat wrote to the directory, also incomplete ones."""
-    with os.scandir(dir_fd) as found:
-        for item in found:
+    with os.scandir(dir_fd) as items:
+        for item in items:
             if item.name.endswith((_SUFFIX, _PART)):
                 try:
                     status = item.stat(follow_symlinks=False)
