@@ -27,7 +27,7 @@ _IMPORTED = (ModuleType, FunctionType, BuiltinFunctionType, type)
 @contextmanager
 def importing() -> Iterator[None]:
     """Suspend collections inside the context. Objects that exist at its end are not scanned again."""
-    if not gc.isenabled() or gc.get_freeze_count() > 1000:  # Python 3.12 starts with 375
+    if not gc.isenabled() or gc.get_freeze_count() > 1000:  # Python 3.12 starts with 375 frozen objects
         yield  # the program controls the collector itself
         return
     first = _nothing_but_libraries()

@@ -5,4 +5,5 @@ __all__ = ["MLX_VERSION", "__version__"]
 __version__ = "0.1.0"
 
 MLX_VERSION = "0.32.4"
-"""The value of `mx.__version__`, and with the drop-in of `importlib.metadata.version("mlx")`."""
+"""The value of `mx.__version__`. While the drop-in is installed, `importlib.metadata.version("mlx")` returns it,
+too."""

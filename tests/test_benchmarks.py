@@ -123,7 +123,7 @@ def test_a_report_has_ratios_their_spread_and_the_machine(tmp_path):
     page = (tmp_path / PAIR / "index.md").read_text()
     assert "| one <row> | us | 2 | – | 1 | – | 2.00 (1.50 to 2.50) |" in page
     assert "## Another" in page
-    assert "Over their line" not in page
+    assert "Over their limit" not in page
     assert report.machine() in page
     assert f"jax {sys.modules['jax'].__version__}" in page
     assert {path.name for path in tmp_path.glob("*/*.svg")} == {"warm-light.svg", "warm-dark.svg"}
@@ -192,6 +192,6 @@ def test_the_option_writes_a_report_of_every_table(note, monkeypatch, tmp_path, 
     figures = json.loads((folder / "figures.json").read_text())
     assert figures["sections"].keys() == {"warm", "cold"}
     assert (folder / "index.md").exists()
-    unexplained = [line for line in capsys.readouterr().out.splitlines() if line.startswith("over its line")]
+    unexplained = [line for line in capsys.readouterr().out.splitlines() if line.startswith("over its limit")]
     assert (status, bool(unexplained)) == ((0, False) if note else (1, True))
     assert note or any(line.endswith("build one add: never") for line in unexplained)

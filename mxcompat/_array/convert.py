@@ -119,11 +119,15 @@ def value(node: Node) -> Any:
 
 
 def memory(node: Node, flags: int) -> tuple[memoryview, str | None]:
-    """Return the memory that `numpy` shares, for Python's buffer protocol. For bfloat16, which has no buffer format,
+    """Return the memory of an array, for Python's buffer protocol. The dtype bfloat16 has no buffer format: for it,
     return the memory as uint16, and the name of the dtype.
 
+    Args:
+        flags: the flags of the buffer protocol that the consumer requests. The value 0 requests plain bytes; then data
+            on another device are copied to this process.
+
     Raises:
-        BufferError: if the memory cannot be shared, unless the caller only reads bytes.
+        BufferError: if the consumer requests more than plain bytes, and the data are on another device.
     """
     if not flags:
         return memoryview(host(node).reshape(-1).view(np.uint8)), None

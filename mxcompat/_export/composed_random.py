@@ -26,7 +26,7 @@ def _split(c: Chain, num: int) -> Any:
 
 
 def _chain(c: Chain, count: int) -> Any:
-    """Return the implicit key after all draws, and a group with each draw's keys."""
+    """Split the implicit key once for each draw. Return the last key, and a Group with the two keys of each split."""
     key: Source = 0
     links: list[Source] = []
     for _ in range(count):

@@ -60,8 +60,8 @@ class _Fusion:
         label: Callable[[Primitive], str],
     ) -> None:  # fmt: skip
         self._tape, self._outputs, self._avals, self._label = tape, {*outputs}, avals, label
-        self._maker = {value: p for p in tape for value in p.results}
-        self._readers: dict[Any, set[Any]] = {value: set() for value in self._maker}
+        self._producer = {value: p for p in tape for value in p.results}
+        self._readers: dict[Any, set[Any]] = {value: set() for value in self._producer}
         for p in tape:
             for value in p.inputs:
                 self._readers.get(value, set()).add(p.results[0])
@@ -78,7 +78,7 @@ class _Fusion:
                 found.append(p)
                 continue
             made, inputs = self._parts(last, section, copies)
-            names = "".join([self._label(self._maker[value]) for value in made])
+            names = "".join([self._label(self._producer[value]) for value in made])
             others = [value for value in made[:-1] if value in self._outputs and value in section]
             found.append(Primitive(f"Compiled{names}", tuple(inputs), (*others, last), []))
             done |= section
@@ -87,26 +87,27 @@ class _Fusion:
         return found[::-1]
 
     def _section(self, last: Any) -> tuple[set[Any], dict[tuple, int]]:
-        """Return the section that is fused with the maker of this value. Also return the copied broadcasts, by reader
-        and value: a broadcast that is read elsewhere, too, is copied into the section."""
+        """Return the section that ends with the producer of this value: the values whose primitives are fused into one.
+        Also return the broadcasts of which the section gets a copy, because primitives outside read them, too, as
+        (reader, value)."""
         section: set[Any] = set()
         copies: dict[tuple, int] = {}
         shape = self._avals[last].shape
 
         def visit(value: Any, depth: int) -> None:
-            maker = self._maker.get(value)
-            if value in section or depth >= _DEPTH or maker is None or maker.name not in _FUSED:
+            producer = self._producer.get(value)
+            if value in section or depth >= _DEPTH or producer is None or producer.name not in _FUSED:
                 return
             if value in self._outputs and self._avals[value].shape != shape:
                 return
             readers = {r for r in self._readers[value] if (r, value) not in copies}
             if not depth or readers <= section:
                 section.add(value)
-            elif maker.name == "Broadcast":
+            elif producer.name == "Broadcast":
                 copies.update(dict.fromkeys([(r, value) for r in readers & section], len(copies)))
             else:
                 return
-            for given in maker.inputs:
+            for given in producer.inputs:
                 visit(given, depth + 1)
 
         visit(last, 0)
@@ -124,7 +125,7 @@ class _Fusion:
                 inputs[value] = None
             elif (value, copy) not in met:
                 met.add((value, copy))
-                for given in self._maker[value].inputs:
+                for given in self._producer[value].inputs:
                     visit(given, value)
                 made.append(value)
 

@@ -282,5 +282,5 @@ class Graph:
 
 
 def _is_told(node: Node) -> bool:
-    maker = node.inputs[0] if node.op is ITEM else node
-    return maker.op is not None and maker.value is None and is_known(maker.op, maker.params)
+    producer = node.inputs[0] if node.op is ITEM else node
+    return producer.op is not None and producer.value is None and is_known(producer.op, producer.params)

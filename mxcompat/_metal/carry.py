@@ -30,8 +30,8 @@ class Widen(Exception):
 
 
 class Leaf(NamedTuple):
-    """The form of a scalar: its type, its coefficients, the shape of its base and its bounds. An array of a stack has
-    such a form too, with None as its type."""
+    """The form of a scalar: its type, its coefficients, the shape of its base and its bounds. For an array of a
+    `Stack`, the type is None, and only the shape matters."""
 
     type: Any
     coefs: tuple[tuple[int, int], ...]
@@ -48,13 +48,13 @@ class Form(NamedTuple):
 
 
 class Carry:
-    """The cells of a loop.
+    """The carry of one traced loop: the cells (variables and memory) that its iterations change, and their forms.
 
     Args:
-        walk: the walk.
-        statement: the loop, by which forms are remembered.
-        body: walks a step, given its number.
-        first: cells that are always carried, before the others.
+        walk: the walk over the kernel.
+        statement: the loop in the syntax tree. The walk remembers the forms of its cells for the next visit.
+        body: walks the body of the loop for one iteration, given the iteration's number.
+        first: cells that are always carried. They come before the others.
         one_way: the error message for reverse-mode differentiation, or "" if the loop supports it.
     """
 
@@ -210,7 +210,7 @@ class Carry:
         return Leaf(leaf.type, leaf.coefs, tuple(np.shape(leaf.base)), leaf.low, leaf.high)
 
     def _join(self, cell: Any, new: Any) -> bool:
-        """Widen the form of a cell so that it can hold a value. Return True if it could not before."""
+        """Widen the form of a cell so that it fits a new value, too. Return True if the form has changed."""
         form = self.forms[cell]
         if form is None:
             return False

@@ -22,7 +22,8 @@ _RING = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
 class Numbers(Logic):
-    """Arithmetic over a namespace, on scalars of threads along axes."""
+    """Arithmetic on the scalars of all threads at once: a scalar is an array in `space`, with the threads along
+    `axes`."""
 
     def __init__(self, space: Space, axes: Axes) -> None:
         self.space, self.axes = space, axes

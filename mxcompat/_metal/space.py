@@ -1,6 +1,7 @@
 """The array namespaces that the walk is written over: NumPy's, which computes at once, and JAX's, which is traced.
 
-Both have the few operations that the namespaces differ in: C's conversions and divisions, reads and writes of memory.
+Each adds the few operations that NumPy and JAX do differently: C's conversions and divisions, reads and writes of
+memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["JaxSpace", "NumpySpace", "Space"]
 
 
 class Space:
-    """The operations that both namespaces have. `xp` is the namespace."""
+    """The common interface of `NumpySpace` and `JaxSpace`. `xp` is the module: `numpy` or `jax.numpy`."""
 
     xp: Any
     traced: bool

@@ -41,7 +41,7 @@ typedef struct {
     size_t unmerged;       /* channels before taps were merged with them */
     ptrdiff_t w_merged;    /* from one merged tap to the next in `w` */
     size_t step[AXES], image; /* elements from one pixel to the next, along each axis; elements of an image */
-    size_t (*tap)[AXES];      /* the places of all taps along the axes */
+    size_t (*tap)[AXES];      /* the coordinates of all taps along the axes */
     size_t *order[AXES];      /* the outputs of each axis, in the order in which they are computed */
     ptrdiff_t *at[AXES];      /* for each output in this order, and each tap: the element that it reads, or -1 */
     float *packed;            /* the weights, in the order in which tiles read them */
@@ -97,7 +97,7 @@ static const float *input_of(const Task *task, const Pixel *pixel, const size_t 
     return a < 0 || b < 0 || c < 0 ? NULL : task->x + pixel->image + a + b + c;
 }
 
-/* Find the places of all taps. Return -1 if there is not enough memory. */
+/* Find the coordinates of all taps. Return -1 if there is not enough memory. */
 static int plan_taps(Task *task) {
     const size_t *kernel = task->of.kernel;
     task->taps = kernel[0] * kernel[1] * kernel[2];
@@ -109,7 +109,7 @@ static int plan_taps(Task *task) {
     return 0;
 }
 
-/* Return the place of a weight in `w`. */
+/* Return the index of a weight in `w`. */
 static ptrdiff_t weight_of(const Task *task, size_t group, size_t output, size_t number, size_t channel) {
     const Convolution *c = &task->of;
     const size_t *tap = task->tap[number];
@@ -647,7 +647,7 @@ int read_convolution(const int64_t *n, Convolution *c, size_t sizes[3]) {
         fits = times(&sizes[0], c->in[k]) && times(&sizes[1], c->kernel[k]) && times(&sizes[2], c->out[k]);
     if (!fits)
         return -1;
-    /* the places of weights must be inside w, from the least to the largest */
+    /* the least and the largest index of a weight must be inside w */
     ptrdiff_t least = c->w_start, most = c->w_start;
     if (least < 0 || least > (ptrdiff_t)sizes[1])
         return -1;

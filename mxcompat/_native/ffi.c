@@ -8,8 +8,8 @@ static void *failed(const FfiCall *call, int code, const char *message) {
     return call->functions->make_error(&error);
 }
 
-/* Return the version of the interface, which XLA requests when the function is registered. */
-static void tell(const FfiCall *call) {
+/* Write the version of the interface to the call, which XLA requests when the function is registered. */
+static void write_version(const FfiCall *call) {
     FfiMetadata *metadata = ((FfiMetadataExtension *)call->extension)->metadata;
     const FfiVersion *theirs = &call->functions->version;
     metadata->version.major = FFI_MAJOR;
@@ -34,8 +34,8 @@ static size_t size_of_buffer(const FfiBuffer *buffer) {
     return size;
 }
 
-/* The numbers in the attribute: the kind of the matrix, the kind of scales that are codes, flags for the optional
-   arguments, then the arguments of `multiply_stored` from `transposed` on. */
+/* Indices into the numbers that a call has as its attribute: the kind of the matrix; the kind of the scales, if they
+   are codes; one flag for each optional argument; then members of `Product`. */
 enum { KIND, SCALE_KIND, UNITS, LHS, RHS, TRANSPOSED, GROUP, INNER, OUTER, MATRICES, X_MATRICES, PRODUCTS, ROWS, NUMBERS };
 
 /* The arguments are x, words, scales (not for half precision), biases (only for integer codes), then units, lhs and rhs
@@ -86,7 +86,7 @@ static int read_product(const FfiCall *call, const int64_t *n, Product *p) {
 static int begin(const FfiCall *call, size_t count, const int64_t **numbers, void **error) {
     *error = NULL;
     if (call->extension != NULL && call->extension->kind == FFI_METADATA) {
-        tell(call);
+        write_version(call);
         return 0;
     }
     if (call->stage != FFI_EXECUTE)

@@ -311,9 +311,9 @@ def checked_as_compiled(fun: Callable[_P, array]) -> Callable[_P, array]:
 
     def call(*args: _P.args, **kwargs: _P.kwargs) -> array:
         if kwargs or len(args) != 1 or type(args[0]) is not array:
-            given: list[array] = []
-            _read_tree((args, kwargs), [], given)
-            if any(type(x) is not array for x in given):
+            leaves: list[array] = []
+            _read_tree((args, kwargs), [], leaves)
+            if any(type(x) is not array for x in leaves):
                 args, kwargs = rebuilt((args, kwargs), [*map(plain_handle, flatten((args, kwargs)))])
         return fun(*args, **kwargs)  # type: ignore[call-arg]
 

@@ -183,7 +183,7 @@ def _attention(
     q: array, k: array, v: array, scale: array, *rest: array, causal: bool, masked: bool, sinks: bool, prefix: bool
 ) -> array:
     if prefix:
-        raise NoRule("a buffer of which so much counts as a number says")
+        raise NoRule("attention over the first entries of a buffer")
     wide = float64 if float64 in (q.dtype, k.dtype, v.dtype) else float32
     q, k, v = q.astype(wide) * scale.astype(wide), k.astype(wide), v.astype(wide)
     batch, heads, queries, _ = q.shape

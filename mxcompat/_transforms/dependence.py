@@ -47,7 +47,7 @@ def reached_slots(program: Program, outputs: Iterable[int], behind_stops: bool =
         if slot >= 0:
             op, _, slots = program.instructions[slot]
             if op is ITEM:
-                reached.add(slots[0])  # the op's other results are not reached by this
+                reached.add(slots[0])  # not pending: `_reads` follows only the inputs that this result depends on
             pending += _reads(program, slot, behind_stops)
     return reached
 
@@ -65,9 +65,9 @@ def _reads(program: Program, slot: int, behind_stops: bool) -> list[int]:
     if op is ITEM and slots[0] >= 0:
         (result,) = params
         op, params, slots = program.instructions[slots[0]]
-    found = None if result is None or op not in DEPENDS else DEPENDS[op](params, result, behind_stops)
+    dependencies = None if result is None or op not in DEPENDS else DEPENDS[op](params, result, behind_stops)
     kept = range(len(slots)) if behind_stops else range(len(slots))[smooth_inputs(op, params)]
-    return [slots[k] for k in kept if found is None or k in found]
+    return [slots[k] for k in kept if dependencies is None or k in dependencies]
 
 
 def read_by(node: Node) -> Sequence[Node]:
@@ -75,9 +75,9 @@ def read_by(node: Node) -> Sequence[Node]:
     counts."""
     if node.op is ITEM and node.inputs[0].value is None:
         op, params, inputs = node.inputs[0].op, node.inputs[0].params, node.inputs[0].inputs
-        found = DEPENDS[op](params, node.params[0], True) if op in DEPENDS else None
-        if found is not None:
-            return [inputs[k] for k in found]
+        dependencies = DEPENDS[op](params, node.params[0], True) if op in DEPENDS else None
+        if dependencies is not None:
+            return [inputs[k] for k in dependencies]
     return node.inputs[node.op.reads]
 
 

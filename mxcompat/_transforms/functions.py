@@ -20,10 +20,10 @@ class GradientFunction(staticmethod):
     """
 
     def __getattribute__(self, name: str) -> Any:
-        given = given_to(self)
-        if name in _HOW_TO_COPY and type(given) is FunctionType:
+        function = given_to(self)
+        if name in _HOW_TO_COPY and type(function) is FunctionType:
             return staticmethod.__getattribute__(self, name)
-        return type(given).__getattribute__(given, name)
+        return type(function).__getattribute__(function, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         names = staticmethod.__getattribute__(self, "__dict__")

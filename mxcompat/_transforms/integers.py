@@ -152,16 +152,16 @@ def _truncated(t: Any, dtype: Dtype) -> Any:
     """Truncate a tangent or cotangent to integers of this dtype, keeping its own float dtype. Derivatives of this are
     truncated, too."""
 
-    def cut(_: tuple, given: Sequence[Any]) -> list[Any]:
-        (t,) = given
-        found = converted(t, dtype).astype(t.dtype)
+    def cut(_: tuple, operands: Sequence[Any]) -> list[Any]:
+        (t,) = operands
+        truncated = converted(t, dtype).astype(t.dtype)
         beyond = 0.0 if dtype._kind == "b" else float(np.iinfo(dtype._numpy).max) + 1
         if beyond > float(jnp.finfo(t.dtype).max):
-            return [found]
-        return [jnp.where(t == beyond, t, found)]  # as floats, the largest integers are rounded up to `beyond`
+            return [truncated]
+        return [jnp.where(t == beyond, t, truncated)]  # as floats, the largest integers are rounded up to `beyond`
 
-    def back(_: tuple, given: Sequence[Any]) -> list[Any]:
-        return [_truncated(given[0], dtype)]
+    def back(_: tuple, cotangents: Sequence[Any]) -> list[Any]:
+        return [_truncated(cotangents[0], dtype)]
 
     return linear_with_transpose(cut, back, (), [t])[0]
 

@@ -115,7 +115,8 @@ def respecialize(program: Program, avals: Sequence[Aval]) -> tuple[Program, list
 
 
 def _program_first(params: tuple, inputs: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
-    """Adapt the node of an op whose first inputs are those of its Program, unchanged: calls, `vjp` and `jvp`."""
+    """Return the params and inputs with the Program, the first param, rebuilt for the shapes of its new inputs. This is
+    for ops that pass their first inputs to the Program unchanged: calls, `vjp` and `jvp`."""
     program, *others = params
     count = len(program.in_avals)
     inner, more = respecialize(program, [n.aval for n in inputs[:count]])
@@ -137,8 +138,8 @@ def _mapped(params: tuple, inputs: tuple[Node, ...]) -> tuple[tuple, tuple[Node,
 
 
 def _ruled(params: tuple, inputs: tuple[Node, ...]) -> tuple[tuple, tuple[Node, ...]]:
-    """Adapt the node of a custom function with a rule for `vjp` or `jvp`. The rule's input avals follow from the
-    function's."""
+    """Return the params and inputs of a custom function with a rule for `vjp` or `jvp`. The function's Program and the
+    rule's are rebuilt; the avals of the rule's inputs follow from those of the function."""
     _, rule, count, *active = params
     (inner, *_), inputs = _program_first(params, inputs)
     own, extra = inputs[: len(inner.in_avals)], inputs[len(inner.in_avals) :]

@@ -56,8 +56,8 @@ def _fallible_segments(program: Program) -> list[Segment] | None:
             failing.add(k)
     if failing.issuperset(program.out_slots):
         return None
-    found = [[k for k in range(len(program.instructions)) if (k in failing) is late] for late in (False, True)]
-    return segments(program, found, lambda slot: False)
+    halves = [[k for k in range(len(program.instructions)) if (k in failing) is late] for late in (False, True)]
+    return segments(program, halves, lambda slot: False)
 
 
 def called(op: Op, params: tuple, inputs: tuple[Node, ...]) -> Node:
@@ -95,10 +95,10 @@ def _place(program: Program, part: Sequence[int], results: Sequence[Node], env: 
 def _cut(program: Program) -> list[tuple[list[int], Segment]]:
     """Cut a Program into its effects and the parts between them."""
     effects = {k for k, (op, params, _) in enumerate(program.instructions) if is_effectful(op, params)}
-    slots = parts(program, effects)
-    cut = segments(program, slots, lambda slot: False)
+    pieces = parts(program, effects)
+    cut = segments(program, pieces, lambda slot: False)
     assert cut is not None, "the results of an op that has several are in its part"
-    return list(zip(slots, cut, strict=True))
+    return list(zip(pieces, cut, strict=True))
 
 
 def mapped_over(
@@ -114,14 +114,16 @@ def mapped_over(
         op, params, slots = program.instructions[part[0]]
         effectful = is_effectful(op, params)
         reads = slots if effectful else segment.inputs
-        given, flags = tuple([env[s][0] for s in reads]), tuple([env[s][1] for s in reads])
+        operands, flags = tuple([env[s][0] for s in reads]), tuple([env[s][1] for s in reads])
         if not effectful:
-            node = _segment_over_axis(segment, given, flags, size)
-            found = zip(segment.outputs, items(node), strict=True)
+            node = _segment_over_axis(segment, operands, flags, size)
+            new_values = zip(segment.outputs, items(node), strict=True)
         else:
-            results = EFFECT_BATCH[op](params, given, flags, size) if any(flags) else items(apply(op, given, params))
-            found = [(s, results[program.instructions[s][1][0]]) for s in part[1:]]
-        env.update({slot: (result, any(flags)) for slot, result in found})
+            results = (
+                EFFECT_BATCH[op](params, operands, flags, size) if any(flags) else items(apply(op, operands, params))
+            )
+            new_values = [(s, results[program.instructions[s][1][0]]) for s in part[1:]]
+        env.update({slot: (result, any(flags)) for slot, result in new_values})
     outputs = []
     for slot, axis in zip(program.out_slots, out_axes, strict=True):
         node, on = env[slot]
@@ -129,8 +131,8 @@ def mapped_over(
     return apply(TUPLE, tuple(outputs))
 
 
-def _segment_over_axis(segment: Segment, given: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node:
-    inputs = (*given, *segment.captured)
+def _segment_over_axis(segment: Segment, operands: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node:
+    inputs = (*operands, *segment.captured)
     if not any(flags):
         return run(segment.program, inputs)
     axes = (*[0 if on else None for on in flags], *[None] * len(segment.captured))

@@ -136,10 +136,10 @@ class Symbolic(NDArrayOperatorsMixin):
         return self.transpose(order)
 
     def astype(self, dtype: Any, copy: bool = True) -> Symbolic:
-        wanted = from_numpy(np.dtype(dtype))
-        if wanted is None:
+        target = from_numpy(np.dtype(dtype))
+        if target is None:
             raise NoRule(f"a cast to {dtype}")
-        return self if wanted is self.node.aval.dtype else Symbolic(apply(ASTYPE, (self.node,), (wanted,)))
+        return self if target is self.node.aval.dtype else Symbolic(apply(ASTYPE, (self.node,), (target,)))
 
     def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Symbolic:
         x = self if dtype is None else self.astype(dtype)

@@ -73,8 +73,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         with Capture([*map(_without, mapped, along)], mode="vmap", size=size) as capture:
             capture.mapped = mapped, along
             following = iter(capture.placeholders)
-            given = [n if axis is None else next(following) for n, axis in zip(reals, axes, strict=True)]
-            value = fun(*rebuilt(args, handles(given)))
+            nodes = [n if axis is None else next(following) for n, axis in zip(reals, axes, strict=True)]
+            value = fun(*rebuilt(args, handles(nodes)))
             outputs = flatten(value, require_array=True)
             flat_out = flat_axes(value, outputs, out_axes, "output ")
             body = capture.close(nodes_of(outputs))
@@ -102,9 +102,9 @@ def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int 
     mapped = {~k for k in range(inputs)}
     unmapped = set()
     for slot, (op, params, slots) in enumerate(program.instructions):
-        made, settings, _ = program.instructions[slots[0]] if op is ITEM and slots[0] >= 0 else (op, params, slots)
+        producer, settings, _ = program.instructions[slots[0]] if op is ITEM and slots[0] >= 0 else (op, params, slots)
         # the user's batching rule returned None
-        if made is CUSTOM_VMAP and op is ITEM and settings[-1][params[0]] is None:
+        if producer is CUSTOM_VMAP and op is ITEM and settings[-1][params[0]] is None:
             unmapped.add(slot)
         if not mapped.isdisjoint(slots[op.reads]):
             mapped.add(slot)
@@ -153,18 +153,18 @@ def flat_axes(tree: Any, leaves: list[array], axes: Any, what: str) -> list[int 
         axes = axes[0]  # treat the single argument or output as a tuple of one
     if not isinstance(axes, (list, tuple, dict)):
         return [_axis(x, axes, what) for x in leaves]
-    found: list[int | None] = []
+    flat: list[int | None] = []
 
     def add(x: array, axis: Any) -> None:
-        found.append(_axis(x, axis, what))
+        flat.append(_axis(x, axis, what))
 
     try:
         visit_by_prefix(add, tree, axes)
     except RecursionError:
-        found.clear()
+        flat.clear()
         with raised_recursion_limit():
             visit_by_prefix(add, tree, axes)
-    return found
+    return flat
 
 
 def _axis(x: array, axis: Any, what: str) -> int | None:

@@ -134,7 +134,7 @@ def main() -> int:
     if args.report:
         missing = report.unexplained(args.report, sections)
         for row in missing:
-            print(f"over its line, without a note in {args.report / report.pair() / report.NOTES}: {row}")
+            print(f"over its limit, without a note in {args.report / report.pair() / report.NOTES}: {row}")
         return 1 if missing else 0
     return 0 if table.reached() else 1
 

@@ -1,7 +1,7 @@
 """The benchmark pages of the documentation: plots and tables from the stored measurements of each pair of versions.
 
 `python -m tests.benchmarks --report docs/benchmarks` measures, and writes the page of the running Python and JAX into a
-folder named by them, beside those of other pairs. Each folder has hand-written notes on the rows over their line.
+folder named by them, beside those of other pairs. Each folder has hand-written notes on the rows over their limit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["files", "machine", "pair", "pairs", "save", "unexplained", "write"]
 
 FIGURES = "figures.json"
 NOTES = "notes.toml"
-"""For each row over its line, by name: what changed in the versions, and by how much. Written by hand."""
+"""For each row over its limit, by name: what changed in the versions, and by how much. Written by hand."""
 
 _ABOUT = {
     "warm": ("Warm", "A step, once everything has been compiled."),
@@ -117,7 +117,7 @@ def files(folder: Path) -> dict[str, str]:
 
 
 def unexplained(folder: Path, sections: Mapping[str, Sequence[Row]]) -> list[str]:
-    """Return the rows over their line that have no note in the folder of this pair, with the targets they miss."""
+    """Return the rows over their limit that have no note in the folder of this pair, with the targets they miss."""
     notes = _notes(folder / pair())
     rows = [row for section in sections.values() for row in section]
     return [f"{row.name.strip()}: {', '.join(_missed(row))}" for row in rows if _missed(row) and not _note(notes, row)]
@@ -190,10 +190,10 @@ python -m tests.benchmarks --report docs/benchmarks
 _EMPTY = "No figures have been taken yet: this writes them, and a page for the versions that it runs with."
 
 _PAIRS = [
-    "Every row has a line, a multiple of another side's time. With some versions of Python and JAX, a row may be over",
-    "its line. Then their page says what changed, and by how much.",
+    "Every row has a limit, a multiple of another side's time. With some versions of Python and JAX, a row may be over",
+    "its limit. Then their page says what changed, and by how much.",
     "",
-    "| versions | taken on | rows | over their line |",
+    "| versions | taken on | rows | over their limit |",
     "|---|---|--:|--:|",
 ]
 
@@ -208,11 +208,11 @@ def _body(
         f"Taken on {_dates(figures)}: {figures['machine']}; {versions}.",
         "",
         "A dot is the median of the ratios of the rounds, a bar goes from the lower to the upper quartile; the tables",
-        "give both. Rows over their line have an asterisk. [Other versions](../index.md) have pages of their own.",
+        "give both. Rows over their limit have an asterisk. [Other versions](../index.md) have pages of their own.",
     ]
     over = [row for section in sections.values() for row in section if _missed(row)]
     if over:
-        lines += ["", "## Over their line", "", *(_explained(row, notes) for row in over)]
+        lines += ["", "## Over their limit", "", *(_explained(row, notes) for row in over)]
     for name, rows in sections.items():
         title, about = _ABOUT.get(name, (name.capitalize(), ""))
         lines += ["", f"## {title}", "", about, ""]

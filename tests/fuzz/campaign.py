@@ -38,8 +38,8 @@ PYTHONS = re.compile(
 """Python's errors about the expression itself, independent of the library. They occur if real MLX crashed earlier."""
 
 BEYOND_MEMORY = ("MemoryError", "std::bad_alloc", "cannot allocate memory")
-"""Errors of real MLX if the expression itself, not MLX, exceeds the memory. Here the time limit ends such a call
-first."""
+"""Words in real MLX's errors for expressions that need too much memory in Python, outside the library (`2**40**2**63`).
+In mxcompat, such a call is ended by the time limit before it runs out of memory."""
 
 
 class Ending(NamedTuple):

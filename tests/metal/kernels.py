@@ -51,7 +51,7 @@ def signed(case, grid=(1, 1, 1), group=(1, 1, 1)) -> tuple[Any, ...]:
 
 
 def compiled(cases):
-    """What the oracle makes of cases, all in one text."""
+    """The kernels of the cases, which the oracle (g++) compiles together as one source."""
     return oracle.compile_kernels(
         [(made.source, made.header, launch.signature) for made, launch, _ in map(signed, cases)]
     )

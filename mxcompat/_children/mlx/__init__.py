@@ -1,5 +1,8 @@
-"""Found by the Python processes that a program under `python -m mxcompat` starts: makes `mlx` mxcompat in them too, and
-gives way to it."""
+"""Make `mlx` mean mxcompat in the Python processes that a program under `python -m mxcompat` starts.
+
+Such a process finds this package under the name `mlx`. When it is imported, it replaces itself in `sys.modules` by
+mxcompat.
+"""
 
 from importlib.util import find_spec
 

@@ -67,7 +67,7 @@ def keep_promise(node: Node, capture: Capture | None = None) -> bool:
 
 
 SPECIALIZE[PROMISE] = keep_promise
-HOST[PLACEHOLDER] = _read_placeholder  # without a compilation
+HOST[PLACEHOLDER] = _read_placeholder  # so that the error is raised without a compilation
 
 
 class Body(NamedTuple):
@@ -101,9 +101,10 @@ class Body(NamedTuple):
 
 
 Derive = Callable[["Capture", Subgraph, Body], "Node | bool"]
-"""A callback that closes a body in which custom functions need their rules.
+"""A callback of vjp and jvp, which `Capture.close` calls if the body may contain calls of custom functions or effects.
 
-It returns the node of the derivative, True if it rewrote calls, so that the body must be closed again, or else False.
+It runs the rules of the calls. If it must make the node of the derivative itself, it returns this node. If it rewrote
+the calls, it returns True, and the body is closed again. If there is no call, it returns False.
 """
 
 

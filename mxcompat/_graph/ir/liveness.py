@@ -21,11 +21,11 @@ def live_out(subgraph: Subgraph) -> list[int]:
     """Return the slots in `subgraph.order` whose nodes are referred to from outside the graph."""
     counts = of_each(subgraph.order)
     code = subgraph.structure.code
-    before, found = code.held
+    before, live = code.held
     if counts != before:
-        found = [k for k, (count, uses) in enumerate(zip(counts, code.uses, strict=True)) if count > BY_COUNTING + uses]
-        code.held = (counts, found)
-    return found
+        live = [k for k, (count, uses) in enumerate(zip(counts, code.uses, strict=True)) if count > BY_COUNTING + uses]
+        code.held = (counts, live)
+    return live
 
 
 def unreachable_leaves(subgraph: Subgraph, among: Iterable[int]) -> list[int]:

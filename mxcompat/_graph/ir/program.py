@@ -161,11 +161,11 @@ class Program:
         interpret = _interpreter.get()
         for op, params, slots in self.instructions:
             try:
-                given = [env[s] if s >= 0 else inputs[~s] for s in slots]
+                operands = [env[s] if s >= 0 else inputs[~s] for s in slots]
                 if interpret is None:
-                    env.append(op.lower(params, given))
+                    env.append(op.lower(params, operands))
                 else:
-                    env.append(interpret(op, params, given, [self.aval(s) for s in slots], self.avals[len(env)]))
+                    env.append(interpret(op, params, operands, [self.aval(s) for s in slots], self.avals[len(env)]))
             except Exception as error:
                 error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program's, in the end
                 raise
@@ -186,13 +186,13 @@ class Program:
 
 def programs_in(params: tuple) -> list[Program]:
     """Return the Programs among the params of an op, including those in tuples."""
-    found: list[Program] = []
+    programs: list[Program] = []
     for p in params:
         if isinstance(p, Program):
-            found.append(p)
+            programs.append(p)
         elif type(p) is tuple and p and isinstance(p[0], Program):
-            found += p
-    return found
+            programs += p
+    return programs
 
 
 def _slots(slots: Iterable[int]) -> str:

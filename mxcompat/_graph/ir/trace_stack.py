@@ -58,13 +58,13 @@ def transforms_of(nodes: Sequence[Node]) -> list[Capture]:
     """Return this thread's captures, innermost first, that have rules for custom functions and on whose arguments these
     nodes may depend."""
     newest = max([n.trace for n in nodes], default=0)
-    found: list[Capture] = []
+    captures: list[Capture] = []
     for capture in reversed(under_way.live):
         if capture.id <= newest and capture.mode == "plain":
             break
         if capture.id <= newest and capture.mode != "call":
-            found.append(capture)
-    return found
+            captures.append(capture)
+    return captures
 
 
 def readable() -> bool:

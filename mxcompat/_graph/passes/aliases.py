@@ -18,7 +18,7 @@ __all__ = ["pair_updates"]
 
 _ALIAS = "tf.aliasing_output"
 _WRITES = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.scatter"})
-"""Operations whose result is their first operand except for a few elements."""
+"""Operations whose result is their first operand with some elements replaced."""
 
 
 class _Origin(NamedTuple):

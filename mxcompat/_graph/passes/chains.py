@@ -28,10 +28,10 @@ def cut_chains(module: Any) -> None:
     operations = [op.operation for op in block.operations]
     if len(operations) < policy.CHAIN:
         return
-    wanted = {v for op in operations if op.name == _JOINS or not fused.holds(op) for v in op.operands}
-    if not _is_computed_often(operations, wanted, fused):
+    materialized = {v for op in operations if op.name == _JOINS or not fused.holds(op) for v in op.operands}
+    if not _is_computed_often(operations, materialized, fused):
         return
-    cuts = _cuts(operations, wanted, fused)
+    cuts = _cuts(operations, materialized, fused)
     with module.context, ir.Location.unknown():
         for values in cuts:
             for value, after in values:
@@ -64,7 +64,7 @@ def _reach(op: Any, k: int, reaches: dict[Any, int]) -> int:
     return reach
 
 
-def _is_computed_often(operations: list[Any], wanted: set[Any], fused: _Fused) -> bool:
+def _is_computed_often(operations: list[Any], materialized: set[Any], fused: _Fused) -> bool:
     """Return True if fusion would recompute many operations many times."""
     reaches: dict[Any, int] = {}
     count = 0
@@ -73,11 +73,11 @@ def _is_computed_often(operations: list[Any], wanted: set[Any], fused: _Fused) -
             reach = _reach(op, k, reaches)
             for value in op.results:
                 reaches[value] = reach
-                count += reach.bit_count() if value in wanted else 0
+                count += reach.bit_count() if value in materialized else 0
     return count > max(policy.RECOMPUTED, policy.RECOMPUTED_TIMES * len(operations))
 
 
-def _cuts(operations: list[Any], wanted: set[Any], fused: _Fused) -> list[list[tuple[Any, Any]]]:
+def _cuts(operations: list[Any], materialized: set[Any], fused: _Fused) -> list[list[tuple[Any, Any]]]:
     """Return the cuts, one where a chain's last value is read. A cut lists (value, operation) pairs: each value that
     later operations need, and the operation after which the chain is cut."""
     readers = [(k, op) for k, op in enumerate(operations) if op.name != _JOINS and fused.holds(op)]
@@ -89,7 +89,7 @@ def _cuts(operations: list[Any], wanted: set[Any], fused: _Fused) -> list[list[t
             continue
         reach = _reach(op, k, reaches)
         reaches.update(dict.fromkeys(op.results, reach))
-        if reach.bit_count() >= policy.CHAIN and not wanted.isdisjoint(op.results):
+        if reach.bit_count() >= policy.CHAIN and not materialized.isdisjoint(op.results):
             near = {value: r for value, r in reaches.items() if r.bit_count() <= policy.NEAR}
             cuts.append([(value, op) for value in reaches if value not in near and last.get(value, -1) > k])
             reaches = near

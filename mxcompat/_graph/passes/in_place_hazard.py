@@ -21,7 +21,7 @@ __all__ = ["materialize_operands"]
 
 _SLICE = "stablehlo.dynamic_update_slice"
 _UPDATES = (_SLICE, "stablehlo.scatter")
-"""Operations whose result is their first operand, with other values in some places."""
+"""Operations whose result is their first operand with some elements replaced."""
 
 _CONSTANT = ("stablehlo.constant", "stablehlo.iota")
 
@@ -50,7 +50,8 @@ class _Origins:
         self._all: dict[Any, int] = {}
         """For each value: all values that it is computed from."""
         self._rest: dict[Any, int] = {}
-        """The same, but an update counts as computed only from the updated array, whose buffer it may share."""
+        """For each value: as in `_all`, but an update has no inputs except the updated array, whose buffer it may
+        share."""
         self._count = 0
         self.overlapping: list[Any] = []
         for name, block in bodies(module).items():

@@ -61,8 +61,8 @@ def _repeats(op: Any) -> bool:
     """Return True if the result is large, and has enough elements for each element of the operand to justify a call."""
     if op.name not in ("stablehlo.broadcast_in_dim", "stablehlo.gather"):
         return False
-    given, made = (ir.RankedTensorType(v.type) for v in (op.operands[0], op.results[0]))
-    if not (given.has_static_shape and made.has_static_shape):
+    source, result = (ir.RankedTensorType(v.type) for v in (op.operands[0], op.results[0]))
+    if not (source.has_static_shape and result.has_static_shape):
         return False
-    count, read = prod(made.shape), prod(given.shape)
+    count, read = prod(result.shape), prod(source.shape)
     return read > 1 and count >= policy.REPEATED_ELEMENTS and count >= policy.REPEATED_TIMES * read

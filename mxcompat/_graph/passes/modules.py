@@ -49,23 +49,23 @@ _FRONTEND = "mhlo.frontend_attributes"
 
 def named(module: Any, *names: str) -> list[Any]:
     """Return the operations of a module with one of these names."""
-    found: list[Any] = []
+    operations: list[Any] = []
 
     def visit(op: Any) -> Any:
         if op.name in names:
-            found.append(op)
+            operations.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
+    return operations
 
 
-def replace(module: Any, name: str, is_wanted: Callable[[Any], bool], made: Callable[[Any], Any]) -> None:
-    """Replace each operation of this name for which `is_wanted` is true by the value that `made` returns for it."""
+def replace(module: Any, name: str, is_wanted: Callable[[Any], bool], replacement: Callable[[Any], Any]) -> None:
+    """Replace each operation of this name for which `is_wanted` is true by the value `replacement(operation)`."""
     with module.context, ir.Location.unknown():
         for op in [op for op in named(module, name) if is_wanted(op)]:
             with ir.InsertionPoint(op):
-                op.results[0].replace_all_uses_with(made(op))
+                op.results[0].replace_all_uses_with(replacement(op))
             op.erase()
 
 
@@ -166,8 +166,8 @@ def product(left: Any, right: Any, result: Any, precision: Any = None) -> Any:
         rhs_contracting_dimensions=[0],
     )  # fmt: skip
     kind = ir.RankedTensorType(result)
-    made = ir.RankedTensorType.get(shape, kind.element_type)
-    return reshaped(stablehlo.dot_general(made, left, right, numbers, precision_config=precision), kind.shape)
+    matrix_type = ir.RankedTensorType.get(shape, kind.element_type)
+    return reshaped(stablehlo.dot_general(matrix_type, left, right, numbers, precision_config=precision), kind.shape)
 
 
 def kept(module: Any, value: Any) -> Any:

@@ -70,16 +70,16 @@ def _compared(module: Any) -> set[Any]:
     """Return the values that are compared with each other or rounded to whole numbers, and the values in the same loop
     that they are computed from."""
     functions, calls = bodies(module), named(module, "func.call")
-    found: set[Any] = set()
+    compared: set[Any] = set()
     compares = [op for op in named(module, *_COMPARES) if not any(map(is_constant, op.operands))]
     rounds = [*named(module, *_ROUNDS), *[op for op in named(module, "stablehlo.convert") if _is_truncation(op)]]
     stack = [operand for op in (*compares, *rounds) for operand in op.operands]
     while stack:
         value = stack.pop()
-        if value not in found:
-            found.add(value)
+        if value not in compared:
+            compared.add(value)
             stack += _read_for(value, functions, calls)
-    return found
+    return compared
 
 
 def _is_truncation(convert: Any) -> bool:

@@ -43,12 +43,12 @@ def _sum(op: Any) -> Any:
     right, _, columns, _ = _matrices(
         op.operands[1], numbers.rhs_batching_dimensions, numbers.rhs_contracting_dimensions, last=False
     )
-    made = ir.RankedTensorType.get([batch, rows, columns], out.element_type)
+    term_type = ir.RankedTensorType.get([batch, rows, columns], out.element_type)
     terms = []
     for k in range(inner):
         x = stablehlo.slice(left, [0, 0, k], [batch, rows, k + 1], [1, 1, 1])
         y = stablehlo.slice(right, [0, k, 0], [batch, k + 1, columns], [1, 1, 1])
-        terms.append(stablehlo.multiply(*[stablehlo.broadcast_in_dim(made, part, [0, 1, 2]) for part in (x, y)]))
+        terms.append(stablehlo.multiply(*[stablehlo.broadcast_in_dim(term_type, part, [0, 1, 2]) for part in (x, y)]))
     total = reduce(stablehlo.add, terms)
     for term in terms:
         hidden(term)

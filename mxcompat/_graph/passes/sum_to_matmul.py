@@ -19,7 +19,7 @@ __all__ = ["sums_to_matmuls"]
 
 
 def sums_to_matmuls(module: Any) -> None:
-    """Replace sums over many rows, in place in a StableHLO module."""
+    """Replace sums over many rows by matrix products, in place in a StableHLO module."""
     replace(module, "stablehlo.reduce", _is_sum_of_rows, partial(_product, module))
 
 

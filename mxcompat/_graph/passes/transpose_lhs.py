@@ -26,8 +26,8 @@ def transpose_lhs(module: Any) -> None:
                 if _is_worth_it(left, right):
                     with ir.InsertionPoint.after(op):
                         turned = stablehlo.optimization_barrier([stablehlo.transpose(left, [1, 0])])
-                        made = product(turned, right, read.type, op.attributes.get("precision_config"))
-                    read.replace_all_uses_with(made)
+                        replacement = product(turned, right, read.type, op.attributes.get("precision_config"))
+                    read.replace_all_uses_with(replacement)
 
 
 def _is_matrix(value: Any) -> bool:

@@ -27,8 +27,8 @@ LINE_SECONDS, THREAD_SECONDS = 1e-4, 4e-9
 """The time of a line of a kernel in NumPy: the constant part, and the part for each thread."""
 
 MOST_KERNEL_STEPS = 256
-"""The number of steps of a kernel's loops, in all, that NumPy runs before the kernel is left to XLA (a step: about 1
-ms; a compile of most kernels: 0.2 to 1 s)."""
+"""The total number of loop iterations that a kernel may take in NumPy. A kernel that takes more is left to XLA (an
+iteration: about 1 ms; a compile of most kernels: 0.2 to 1 s)."""
 
 MOST_THREADS, MOST_HOST_THREADS, ARRAY_SHARE = 1 << 25, 1 << 20, 1 << 4
 """The number of threads that XLA and NumPy compute at a time, so that a value of all of them takes 128 MB and 4 MB. For

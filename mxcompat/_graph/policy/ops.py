@@ -88,8 +88,8 @@ SHIFTED_FRAMES = 32
 faster."""
 
 NARROW_ROW = 128
-"""The row length below which rows are updated element by element, which is fast in NumPy. Longer rows are updated one
-by one."""
+"""The row length below which the elements of all rows are updated in one call of NumPy. Longer rows are updated one row
+at a time."""
 
 SCANNED_LINES = 128
 """The number of lines from which NumPy scans them all together, step by step, if they are not contiguous. A cumsum of
@@ -103,7 +103,8 @@ SELECTED_ELEMENTS = 1 << 12
 without a pattern that takes 0.5 ms, and `np.where` 4.3 ms; with a pattern both take the same."""
 
 SORTED_BY_KEYS = 256
-"""The number of elements from which it is faster to sort integers made of key and place than to sort places by keys."""
+"""The number of elements from which it is faster to sort integers made of key and index than to sort indices by
+keys."""
 
 PARTITIONED_AXIS = 1 << 12
 PARTITIONED_SHARE = 1 / 16

@@ -29,8 +29,9 @@ for longer sums.
 """
 
 MOST_SCORES, SCORES_AT_A_TIME = 1 << 24, 1 << 23
-"""Bytes of attention scores up to which a CPU computes them all at once, and bytes of a tile of more. (8 heads of 64,
-1500 by 1500: 107 ms at once, 50 in tiles; 12 heads, 1024 by 1024, causal: 72, 35; 12 heads, 256 by 256: 2.1, 2.3.)"""
+"""The bytes of attention scores up to which a CPU computes all scores at once, and the bytes of a tile if there are
+more (8 heads of 64, 1500 by 1500: 107 ms at once, 50 in tiles; 12 heads, 1024 by 1024, causal: 72, 35; 12 heads, 256 by
+256: 2.1, 2.3)."""
 
 DIVIDED_PRODUCTS, PARTS_PER_THREAD, PART_MULTIPLE = 1 << 25, 2, 64
 """The number of multiplications from which NumPy's product is divided among threads; the number of parts for each

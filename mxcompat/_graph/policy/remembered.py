@@ -122,12 +122,12 @@ bytes that may stay; first in NumPy, then in XLA:
 """
 
 LARGEST_KEPT = 1 << 25
-"""The size above which arrays get memory pages of their own, which are returned at once. glibc accepts no larger
-value."""
+"""The size above which arrays get memory pages of their own, which return to the system when the array is freed. glibc
+accepts no larger value."""
 
 TRIMMED_BYTES = 1 << 26
-"""When an executable gets at least this much from NumPy, the memory that NumPy had is returned to the system. XLA's
-copies are elsewhere, so the heap would keep it."""
+"""The size of an executable's inputs in NumPy arrays from which the heap is trimmed after they are copied for XLA.
+XLA's copies are not on the heap, which would otherwise keep the memory of the freed NumPy arrays."""
 
 MOST_KEPT_BYTES = (1 << 31) - 1
 """The largest value, as glibc stores the number in an int."""

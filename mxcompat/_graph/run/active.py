@@ -54,9 +54,9 @@ def residuals(program: Program, primals: int | tuple[int, ...]) -> frozenset[int
 def seen(op: Op, y: Any, inputs: list[Any], out: Any, avals: Sequence[Any]) -> tuple[Any, list[Any]]:
     """Return the result and inputs for a pullback. Those that the op's `RESIDUALS` rule does not name are dummies."""
     read = RESIDUALS.get(op, _EVERYTHING)
-    given = [*map(_unread, avals)]
-    given[read.inputs] = inputs[read.inputs]
-    return y if read.result else _unread(out), given
+    operands = [*map(_unread, avals)]
+    operands[read.inputs] = inputs[read.inputs]
+    return y if read.result else _unread(out), operands
 
 
 def _unread(aval: Any) -> Any:

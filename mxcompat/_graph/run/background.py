@@ -107,7 +107,8 @@ def behind() -> Iterator[None]:
 
 
 def _is_ending() -> bool:
-    """Return True if the process waits for no thread other than this one."""
+    """Return True if the process is ending: the main thread has finished, and at most the background thread delays the
+    exit."""
     main = threading.main_thread()
     return _is_over or (not main.is_alive() and all(t.daemon or t in (main, _thread) for t in threading.enumerate()))
 

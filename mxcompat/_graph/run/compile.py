@@ -53,12 +53,12 @@ class Executable:
         reproducible: compile so that each run in each process gives the same bits.
 
     `transient` and `needs` are the bytes that a run allocates (`allocation.needs`). `started` is the time of the last
-    call, and `seconds` how long its results took, if they were waited for. `trims`: the last run took over so much from
-    NumPy that the next one returns free memory to the system.
+    call, and `seconds` how long its results took, if they were waited for. `trims` is True if the last run copied many
+    inputs from NumPy (`policy.TRIMMED_BYTES`). The next run then returns free memory to the system.
     """
 
     __slots__ = (
-        "__weakref__", "_divided", "_improving", "_lowered", "_patience", "_place", "_runs", "_vectors", "baked",
+        "__weakref__", "_divided", "_entry", "_improving", "_lowered", "_patience", "_runs", "_vectors", "baked",
         "call", "donated", "last_used", "lifted", "nbytes", "needs", "program", "seconds", "started", "transient",
         "trims",
     )  # fmt: skip
@@ -81,18 +81,18 @@ class Executable:
         options = REPRODUCIBLE if reproducible else QUICK if quick else FAST
         if on_cpu():
             allocation.require(allocation.results(program))
-        self._place, found, compiled = _stored(program, scalars, lifted, donated, options)
-        self.lifted = self._place.lifted
+        self._entry, stored_options, compiled = _stored(program, scalars, lifted, donated, options)
+        self.lifted = self._entry.lifted
         self.baked, self._vectors = baked(scalars, self.lifted), vectors(program, self.lifted)
         patience = policy.PATIENCE_HEAVY if _is_heavy(program) else policy.PATIENCE_LIGHT
-        self._patience = patience if found is QUICK else 0
+        self._patience = patience if stored_options is QUICK else 0
         if compiled is None:
             with span("compile", program), notice.if_long(len(program.instructions)):
                 compiled = self._compile(options)
             stats.compiles += 1
         else:
             stats.loaded += 1
-            self._weigh(self._place.loaded_bytes)
+            self._weigh(self._entry.loaded_bytes)
         self._take(compiled)
 
     def _take(self, compiled: jax.stages.Compiled) -> None:
@@ -123,7 +123,7 @@ class Executable:
                 results = self.call(*arrays, *packed(scalars, self._vectors))
         else:
             results = self.call(*arrays)
-        stats.last_result = ref(results[0][0] if type(results[0]) is tuple else results[0])  # of several outputs
+        stats.last_result = ref(results[0][0] if type(results[0]) is tuple else results[0])  # of a tuple: the first
         return results
 
     def fits(self, scalars: tuple) -> bool:
@@ -146,7 +146,7 @@ class Executable:
             heap.give_back()
         if self._patience == policy.PATIENCE_HEAVY:
             _keep_lowered(self, lowered)
-        self._place.store_soon(options, compiled, _worth(lowered, perf_counter() - start), self._weigh)
+        self._entry.store_soon(options, compiled, _worth(lowered, perf_counter() - start), self._weigh)
         return compiled
 
     def _weigh(self, serialized: int) -> None:
@@ -182,19 +182,19 @@ class Executable:
             background.wait(lambda: not self._improving)
 
     def _optimize(self) -> None:
-        place = self._place
+        entry = self._entry
         if self._lowered is None:  # it was dropped: trace again, which depends on this thread's settings of JAX
-            place = disk.Place(self.program, self.baked, self.lifted, self.donated)
+            entry = disk.Entry(self.program, self.baked, self.lifted, self.donated)
         start = perf_counter()
         try:
-            compiled = place.load(FAST)  # another process may have stored it
+            compiled = entry.load(FAST)  # another process may have stored it
             if compiled is None:
                 with span("compile", self.program), jax.enable_x64(True):
                     lowered = self._lowered or lower(self._trace(), self._trace)
                     compiled = compile_with(lowered, FAST)
-                place.store_soon(FAST, compiled, _worth(lowered, perf_counter() - start), self._weigh, QUICK)
+                entry.store_soon(FAST, compiled, _worth(lowered, perf_counter() - start), self._weigh, QUICK)
             else:
-                self._weigh(place.loaded_bytes)
+                self._weigh(entry.loaded_bytes)
             self._take(compiled)
         finally:
             self._improving = False
@@ -225,18 +225,19 @@ def on_disk(
 ) -> bool:
     """Return True if this executable would be loaded from the disk."""
     options = (REPRODUCIBLE,) if reproducible else (FAST, QUICK)
-    return any(p.holds(o) for p in disk.places(program, scalars, lifted, donated) for o in options)
+    return any(p.holds(o) for p in disk.entries(program, scalars, lifted, donated) for o in options)
 
 
 def _stored(
     program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...], options: dict[str, Any]
-) -> tuple[disk.Place, dict[str, Any], jax.stages.Compiled | None]:
-    """Return the place, the options and the executable found on the disk. One compiled for speed is preferred, then one
-    with exactly these scalars lifted. If there is none, return the place for a new one, `options`, and None."""
-    places = list(disk.places(program, scalars, lifted, donated))
+) -> tuple[disk.Entry, dict[str, Any], jax.stages.Compiled | None]:
+    """Return the entry, the options and the executable found on the disk. An executable compiled for speed is
+    preferred, then one with exactly these scalars lifted. If none is stored, return the entry in which to store a new
+    one, `options`, and None."""
+    entries = list(disk.entries(program, scalars, lifted, donated))
     for candidate in (FAST, QUICK) if options is QUICK else (options,):
-        for place in places:
-            compiled = place.load(candidate)
+        for entry in entries:
+            compiled = entry.load(candidate)
             if compiled is not None:
-                return place, candidate, compiled
-    return places[0], options, None
+                return entry, candidate, compiled
+    return entries[0], options, None

@@ -26,7 +26,7 @@ from .blas import calls_lapack
 from .digest import NoDigest, digest
 from .foreign import TARGETS, register
 
-__all__ = ["Place", "places"]
+__all__ = ["Entry", "entries"]
 
 _MAGIC = b"mxcompat executable 1\n"
 _HEADER = struct.Struct(f"<{len(_MAGIC)}sQ32s")
@@ -35,8 +35,8 @@ _FOREIGN = tuple(target.encode() for target in TARGETS)
 """Bytes that occur in an executable that calls C code of mxcompat."""
 
 
-class Place:
-    """The place on the disk of an executable, which may be stored there or not.
+class Entry:
+    """An entry of the cache on the disk: the executable of a Program, which may or may not be stored there yet.
 
     Args:
         program: the Program that it is compiled from.
@@ -111,14 +111,15 @@ class Place:
         return hashlib.sha256(self._key + repr(sorted(options.items())).encode()).hexdigest()
 
 
-def places(program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...]) -> Iterator[Place]:
-    """Yield the places of suitable executables: with exactly these scalars lifted, and the one stored last, if it has
-    more of them lifted. An earlier process may have found more varying numbers, because that depends on timing."""
-    yield Place(program, scalars, lifted, donated)
+def entries(program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...]) -> Iterator[Entry]:
+    """Yield the entries whose executable can run the Program: first the entry with exactly these scalars lifted, then,
+    if the executable that was stored last has more scalars lifted, its entry. An earlier process may have found more
+    varying numbers, because that depends on timing."""
+    yield Entry(program, scalars, lifted, donated)
     note = _key(program, donated, "lifted") if len(lifted) < len(scalars) else None
     more = _load(note.hex(), _lifted) if note is not None else None
     if more is not None and _is_more(more, lifted, scalars):
-        yield Place(program, scalars, more, donated)
+        yield Entry(program, scalars, more, donated)
 
 
 def _is_more(more: Mapping[int, int], lifted: Mapping[int, int], scalars: tuple) -> bool:
@@ -178,9 +179,9 @@ def _payload(data: bytes, name: str) -> bytes:
 
 
 def _checksum(name: str, payload: bytes) -> bytes:
-    found = hashlib.sha256(name.encode())
-    found.update(payload)
-    return found.digest()
+    digest_of_both = hashlib.sha256(name.encode())
+    digest_of_both.update(payload)
+    return digest_of_both.digest()
 
 
 def _lifted(payload: bytes) -> dict[int, int]:

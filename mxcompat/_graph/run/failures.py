@@ -70,12 +70,12 @@ def run(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     an array with one element for each matrix."""
     codes: list[Any] = []
 
-    def interpret(op: Op, params: tuple, given: list[Any], avals: list[Any], out: Any) -> Any:
+    def interpret(op: Op, params: tuple, operands: list[Any], avals: list[Any], out: Any) -> Any:
         with replaying(None):
             if not fails(op, params):
-                return op.lower(params, given)
-            result, found = FAILURE[op].run(params, given)
-        codes.extend(found)
+                return op.lower(params, operands)
+            result, op_codes = FAILURE[op].run(params, operands)
+        codes.extend(op_codes)
         return result
 
     with replaying(interpret):

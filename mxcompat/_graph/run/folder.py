@@ -58,16 +58,16 @@ def directory() -> Path | None:
 
 def read(name: str) -> bytes | None:
     """Return the content of a file and mark it as used now, or return None if there is no file with this name."""
-    with _opened() as place:
-        if place is None:
+    with _opened() as dir_fd:
+        if dir_fd is None:
             return None
         try:
-            with open(os.open(name + _SUFFIX, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=place), "rb") as file:
+            with open(os.open(name + _SUFFIX, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=dir_fd), "rb") as file:
                 data = file.read()
         except OSError:
             return None  # missing, or not readable
         try:
-            os.utime(name + _SUFFIX, dir_fd=place)
+            os.utime(name + _SUFFIX, dir_fd=dir_fd)
         except OSError:
             return data  # the file was just removed, or the directory is read-only and needs no LRU order
         return data
@@ -75,11 +75,11 @@ def read(name: str) -> bytes | None:
 
 def holds(name: str) -> bool:
     """Return True if there is a file with this name."""
-    with _opened() as place:
-        if place is None:
+    with _opened() as dir_fd:
+        if dir_fd is None:
             return False
         try:
-            os.stat(name + _SUFFIX, dir_fd=place)
+            os.stat(name + _SUFFIX, dir_fd=dir_fd)
         except OSError:
             return False
         return True
@@ -88,31 +88,31 @@ def holds(name: str) -> bool:
 def write(name: str, data: bytes) -> None:
     """Write or replace a file. If that fails, warn once."""
     global _bytes
-    with _opened(make=True) as place:
-        if place is None:
+    with _opened(make=True) as dir_fd:
+        if dir_fd is None:
             return
         try:
-            _write(place, name + _SUFFIX, data)
+            _write(dir_fd, name + _SUFFIX, data)
         except OSError as error:
             say("unwritable", f"no executable can be stored in {directory()}: {error}")
             return
         if _bytes is not None:
             _bytes += len(data)
         if _bytes is None or _bytes > policy.STORED_BYTES:
-            _bytes = _make_room(place)
+            _bytes = _make_room(dir_fd)
 
 
 def remove(name: str) -> None:
     """Remove the file with this name, if there is one."""
-    with _opened() as place:
-        if place is not None:
-            _remove(place, name + _SUFFIX)
+    with _opened() as dir_fd:
+        if dir_fd is not None:
+            _remove(dir_fd, name + _SUFFIX)
 
 
 def usage() -> Usage:
     """Return the number and the total size of the files."""
-    with _opened() as place:
-        sizes = [e.bytes for e in _entries(place)] if place is not None else []
+    with _opened() as dir_fd:
+        sizes = [e.bytes for e in _entries(dir_fd)] if dir_fd is not None else []
     return Usage(len(sizes), sum(sizes))
 
 
@@ -120,9 +120,9 @@ def clear() -> Usage:
     """Remove all files that mxcompat wrote to the directory, and no others. Return their number and size."""
     global _bytes
     _bytes = None
-    with _opened() as place:
-        entries = list(_entries(place)) if place is not None else []
-        removed = [e.bytes for e in entries if _remove(place, e.name)]  # type: ignore[arg-type]
+    with _opened() as dir_fd:
+        entries = list(_entries(dir_fd)) if dir_fd is not None else []
+        removed = [e.bytes for e in entries if _remove(dir_fd, e.name)]  # type: ignore[arg-type]
     return Usage(len(removed), sum(removed))
 
 
@@ -138,52 +138,52 @@ def _opened(make: bool = False) -> Iterator[int | None]:
     """Open the directory, and yield its descriptor, or None if there is no directory that can be trusted. All work goes
     through the descriptor, so it happens in the directory that was checked, even if the path changes."""
     path = directory()
-    place = _open(path, make) if path is not None else None
+    dir_fd = _open(path, make) if path is not None else None
     try:
-        yield place
+        yield dir_fd
     finally:
-        if place is not None:
-            os.close(place)
+        if dir_fd is not None:
+            os.close(dir_fd)
 
 
 def _open(path: Path, make: bool) -> int | None:
     try:
         if make and not path.is_dir():
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        dir_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
         return None
     except OSError as error:
         say(f"closed {path}", f"executables cannot be kept between processes: {error}")
         return None
-    status = os.fstat(place)
+    status = os.fstat(dir_fd)
     problem = None
     if status.st_uid != os.getuid():
         problem = "belongs to another user"
     elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         problem = "can be written to by others"
     if problem is not None:
-        os.close(place)
+        os.close(dir_fd)
         say(f"unsafe {path}", f"{path} {problem}, so executables are neither read from it nor stored in it")
         return None
-    return place
+    return dir_fd
 
 
-def _write(place: int, name: str, data: bytes) -> None:
+def _write(dir_fd: int, name: str, data: bytes) -> None:
     part = secrets.token_hex(8) + _PART
     try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=place), "wb") as file:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=dir_fd), "wb") as file:
             file.write(data)
-        os.replace(part, name, src_dir_fd=place, dst_dir_fd=place)
+        os.replace(part, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:
-        _remove(place, part)
+        _remove(dir_fd, part)
         raise
 
 
-def _entries(place: int) -> Iterator[_Entry]:
+def _entries(dir_fd: int) -> Iterator[_Entry]:
     """Yield the files that mxcompat wrote to the directory, also incomplete ones."""
-    with os.scandir(place) as found:
-        for item in found:
+    with os.scandir(dir_fd) as items:
+        for item in items:
             if item.name.endswith((_SUFFIX, _PART)):
                 try:
                     status = item.stat(follow_symlinks=False)
@@ -193,22 +193,22 @@ def _entries(place: int) -> Iterator[_Entry]:
                     yield _Entry(status.st_mtime, status.st_size, item.name)
 
 
-def _make_room(place: int) -> int:
+def _make_room(dir_fd: int) -> int:
     """Remove the least recently used files until the rest is small enough. Return the size of the rest in bytes."""
-    entries = sorted(_entries(place))
+    entries = sorted(_entries(dir_fd))
     total = sum(e.bytes for e in entries)
     goal = total if total <= policy.STORED_BYTES else policy.STORED_BYTES * policy.STORED_SHARE
     for entry in entries:
         abandoned = entry.name.endswith(_PART) and entry.used < time.time() - policy.ABANDONED_SECONDS
         if total > goal or abandoned:
-            _remove(place, entry.name)
+            _remove(dir_fd, entry.name)
             total -= entry.bytes
     return total
 
 
-def _remove(place: int, name: str) -> bool:
+def _remove(dir_fd: int, name: str) -> bool:
     try:
-        os.unlink(name, dir_fd=place)
+        os.unlink(name, dir_fd=dir_fd)
     except OSError:
         return False  # another process removed it, or the directory is read-only
     return True

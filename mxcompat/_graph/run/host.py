@@ -177,13 +177,13 @@ def _keep(nodes: Sequence[Node], env: Sequence[Any], kept: list[Node]) -> None:
         if node.value is not None or value is None:
             continue
         if isinstance(value, CallFrame):
-            given = [value.env[~k] for k in range(len(value.program.in_avals))]
-            _keep(node.inputs, given, kept)
-            made = value.program.rebuild_all(node.inputs)
-            for within in made:
-                within.where = node.where
-            _keep(made, value.env, kept)
-            outputs = [made[s] if s >= 0 else node.inputs[~s] for s in value.program.out_slots]
+            input_values = [value.env[~k] for k in range(len(value.program.in_avals))]
+            _keep(node.inputs, input_values, kept)
+            inner_nodes = value.program.rebuild_all(node.inputs)
+            for inner in inner_nodes:
+                inner.where = node.where
+            _keep(inner_nodes, value.env, kept)
+            outputs = [inner_nodes[s] if s >= 0 else node.inputs[~s] for s in value.program.out_slots]
             node.rewrite(TUPLE, (), tuple(outputs))
         else:
             node.value = value
@@ -202,10 +202,10 @@ def small_slots(subgraph: Subgraph) -> list[int]:
     """Return the slots with small results that NumPy can compute from small leaves."""
     structure, _, _, leaves = subgraph
     small = {~k for k, n in enumerate(leaves) if isinstance(n.aval, Aval) and n.aval.nbytes <= policy.SMALL_BYTES}
-    found = []
+    computable = []
     for slot, (op, _, slots) in enumerate(structure.code.instructions):
         out = structure.avals[slot]
         if op in HOST and isinstance(out, Aval) and out.nbytes <= policy.SMALL_BYTES and small.issuperset(slots):
             small.add(slot)
-            found.append(slot)
-    return found
+            computable.append(slot)
+    return computable

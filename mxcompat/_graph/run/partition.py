@@ -42,9 +42,9 @@ def calling(program: Program, compiled: jax.stages.Compiled) -> Callable[..., li
         return checked(program, in_one_thread(compiled.__call__) if alone else compiled.__call__)
     if observers:
         notify("partition", program, described(compiled))
-    given = [placement.shardings[k] for k in array_inputs(program)]
-    wanted = compiled.input_shardings[0]
-    missing = [(k, wanted[k]) for k, sharding in enumerate(given) if sharding is None]
+    shardings = [placement.shardings[k] for k in array_inputs(program)]
+    chosen_by_xla = compiled.input_shardings[0]
+    missing = [(k, chosen_by_xla[k]) for k, sharding in enumerate(shardings) if sharding is None]
     home = [k for k, spread in enumerate(placement.spread) if not all(jax.tree.leaves(spread))]
 
     def call(*arguments: Any) -> list[Any]:

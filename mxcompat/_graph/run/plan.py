@@ -24,7 +24,7 @@ class Inline(NamedTuple):
 
     @property
     def tier(self) -> str:
-        """The place where the plan runs: "host" or "run" (XLA)."""
+        """The tier that carries out the plan: "host" (NumPy) or "run" (XLA)."""
         return "host"
 
     def __str__(self) -> str:

@@ -93,7 +93,7 @@ def is_cpu() -> bool:
 
 @cache
 def _may_have_others() -> bool:
-    """Return True if JAX may find devices other than the CPU. Checks the places where JAX looks for plugins."""
+    """Return True if JAX may find devices other than the CPU. It looks for plugins where JAX does."""
     if os.environ.get("JAX_PLATFORMS") == "cpu":
         return False
     return (

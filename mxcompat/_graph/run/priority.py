@@ -83,15 +83,15 @@ def _is_running() -> bool:
 
 def _busy() -> dict[int, float]:
     """Return the seconds for which each candidate has run or waited for a core."""
-    found = {}
+    seconds = {}
     for thread in [*_candidates]:
         try:
             running, waiting, _ = (TASKS / str(thread) / "schedstat").read_text().split()
         except _GONE:  # the thread has ended, or the kernel has no such file
             _candidates.discard(thread)
         else:
-            found[thread] = 1e-9 * (int(running) + int(waiting))
-    return found
+            seconds[thread] = 1e-9 * (int(running) + int(waiting))
+    return seconds
 
 
 def _lower(thread: int) -> None:

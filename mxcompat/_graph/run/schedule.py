@@ -170,8 +170,8 @@ def _in_segments(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | No
 
 def _each_its_own(order: Sequence[Node], roots: Sequence[Node], temporary: bool | None) -> Plan:
     """Return the plan for a subgraph with uncacheable nodes: each of them is rewritten before it is computed."""
-    if found := [n for n in order if n.op is PROMISE]:
-        return Find(found)
+    if promises := [n for n in order if n.op is PROMISE]:
+        return Find(promises)
     if len(order) == 1:
         return Split(order[0], SEGMENTS[order[0].op](order[0]), temporary)  # type: ignore[index]
     segments = [nodes for n in order if n.op.uncacheable for nodes in (unevaluated(n.inputs), [n])]  # type: ignore[union-attr]

@@ -47,15 +47,15 @@ def reduced(ufunc: np.ufunc, x: Any, axes: tuple[int, ...], keepdims: bool) -> A
     if not axes or x.size < policy.FEW_ROWS or not x.flags.c_contiguous:
         return ufunc.reduce(x, axes, x.dtype, None, keepdims)
     first, last = min(axes) % x.ndim, max(axes) % x.ndim
-    found = None
+    result = None
     if last - first == len(axes) - 1:
         if _is_of_short_rows(ufunc, x, first):
-            found = _rows(ufunc, x)
+            result = _rows(ufunc, x)
         elif native is not None and ufunc in _IN_C:
-            found = _before_short_rows(ufunc, x, first, last + 1)
-    if found is None:
+            result = _before_short_rows(ufunc, x, first, last + 1)
+    if result is None:
         return ufunc.reduce(x, axes, x.dtype, None, keepdims)
-    return found.reshape((*x.shape[:first], *([1] * len(axes) if keepdims else []), *x.shape[last + 1 :]))
+    return result.reshape((*x.shape[:first], *([1] * len(axes) if keepdims else []), *x.shape[last + 1 :]))
 
 
 _IN_C = {np.add: 0, np.maximum: 1, np.minimum: 2, np.multiply: 3, np.logical_or: 1, np.logical_and: 2}
@@ -69,10 +69,10 @@ def _before_short_rows(ufunc: np.ufunc, x: Any, start: int, stop: int) -> Any:
         return None
     blocks = math.prod(x.shape[:start])
     out = np.empty((blocks, length), x.dtype)
-    given = x.reshape(blocks, -1, length)
+    rows = x.reshape(blocks, -1, length)
     if x.dtype.kind == "b":  # with NumPy's "or" and "and"
-        return out if native.reduce_rows(out.view(np.uint8), given.view(np.uint8), _IN_C[ufunc]) else None
-    return out if native.reduce_rows(out, given, _IN_C[ufunc]) else None
+        return out if native.reduce_rows(out.view(np.uint8), rows.view(np.uint8), _IN_C[ufunc]) else None
+    return out if native.reduce_rows(out, rows, _IN_C[ufunc]) else None
 
 
 def _is_of_short_rows(ufunc: np.ufunc, x: Any, axis: int) -> bool:

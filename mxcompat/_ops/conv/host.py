@@ -30,7 +30,7 @@ from .primitive import CONV, Sizes
 
 __all__: list[str] = []
 
-if native is not None:  # XLA calls the same C
+if native is not None:  # XLA calls the same C functions as NumPy's tier, so it is not faster
     QUICK.add(CONV)
 
 Slices = tuple[slice, ...]
@@ -42,9 +42,9 @@ class Plan(NamedTuple):
     Args:
         cut: the part of the input that negative padding keeps.
         padded: the shape of the dilated and padded input.
-        inside: the places of the input's elements in the padded input.
+        inside: the slices that select the input's elements from the padded input.
         out: the spatial sizes of the result.
-        taps: for each kernel element, its place and the slice of the padded input that it multiplies.
+        taps: for each kernel element, its index and the slices of the padded input that it multiplies.
         plain: whether the padded input is the input itself.
     """
 

@@ -54,7 +54,7 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 _FORWARD_SLOPES = {"expm1": lambda x, y: np.exp(x)}
-"""The slopes of ops whose tangents and cotangents have different slopes, as in MLX."""
+"""The slopes for forward mode, of ops for which MLX's forward and reverse modes use different formulas."""
 
 
 def _sign(x: Any) -> Any:

@@ -87,7 +87,8 @@ def rows_at_a_time(heads: int, queries: int, keys: int) -> int:
 
 
 def _by_tiles(attend: Any, rows: int, q: Any, mask: Any) -> Any:
-    """Attend to so many rows of queries at a time. Derivatives compute the scores of a tile again."""
+    """Compute attention in tiles of `rows` queries, one tile after the other. The backward pass recomputes the scores
+    of each tile."""
     queries = q.shape[-2]
     count = -(-queries // rows)
     has_rows = mask is not None and mask.ndim > 1 and mask.shape[-2] > 1

@@ -254,7 +254,8 @@ def _vector_norm(x: Any, order: float, axis: int, keepdims: bool) -> Any:
 
 
 def cross(a: Any, b: Any, axis: int, shape: tuple[int, ...]) -> Any:
-    """Return the cross product of arrays with one dtype and 2 or 3 components, in the given shape for 3 components."""
+    """Return the cross product of two arrays of one dtype along an axis of size 2 or 3. A missing component is 0. The
+    result has 3 components, and is broadcast to `shape`."""
 
     def rows(x: Any) -> list[Any]:
         x = np.moveaxis(x, axis, 0)

@@ -183,7 +183,7 @@ def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]
         *operands: the arrays. Only their shapes matter.
 
     Returns:
-        A list of contractions, and a text on the cost. Each one holds the places of the operands that it takes; its
+        A list of contractions, and a text on the cost. Each one holds the indices of the operands that it takes; its
         result goes to the end of the list of operands.
 
     Raises:

@@ -23,7 +23,7 @@ class Contraction(NamedTuple):
     """One contraction.
 
     Args:
-        places: the places of its operands in the current list; its result goes to the end.
+        places: the indices of its operands in the current list of operands. Its result is appended to this list.
         labels: the labels of these operands.
         kept: the labels that the result has.
     """
@@ -97,7 +97,7 @@ def _ranked(
 
 
 def _moved(contraction: Contraction, removed: tuple[int, ...]) -> Contraction:
-    """Return a contraction with its places adjusted to the removal of the operands at the places `removed`."""
+    """Return a contraction with its indices adjusted to the removal of the operands at the indices `removed`."""
     return contraction._replace(places=tuple([p - sum(g < p for g in removed) for p in contraction.places]))
 
 

@@ -144,7 +144,7 @@ def _pull_masked(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: 
 
 
 def _inside(x: Any, segments: Any) -> Any:
-    """Return whether each place of the inner axis is in each segment, `(..., 1, K)`."""
+    """Return whether each index of the inner axis is in each segment, `(..., 1, K)`."""
     places = np.arange(x.shape[1]).astype(segments.dtype)
     return ((places >= segments[..., :1]) & (places < segments[..., 1:]))[..., None, :]
 

@@ -82,7 +82,8 @@ def from_e2m1(code: Any) -> Any:
 def to_e8m0(x: Any) -> Any:
     """Return the codes (uint32) of the next powers of two above nonnegative floats, and the code of 1 for 0.
 
-    As in MLX, the exponent comes from a logarithm rounded to float32. So floats just above a power of two may get it.
+    As in MLX, the exponent comes from a logarithm rounded to float32. So a float just above a power of two may get the
+    code of that power.
     """
     bits = _bits(x.astype(jnp.float32))
     exponent = (bits >> _u32(23)).astype(jnp.int32) - 127

@@ -30,7 +30,7 @@ __all__: list[str] = []
 _f32 = np.float32
 
 
-if native is not None:  # XLA calls the same C
+if native is not None:  # XLA calls the same C functions as NumPy's tier, so it is not faster
     QUICK.update((QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP, GATHER_QMM, GATHER_QMM_FP, QQMM, GATHER_QQMM))
 
 

@@ -171,14 +171,14 @@ _CATEGORICAL = op("random_categorical", _categorical, _infer_categorical, ("axis
 
 
 def _categorical_line(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
-    """Return draws from one distribution: the places of uniform numbers among its cumulative weights, up to the last
-    place."""
+    """Return draws from one distribution: the indices of uniform numbers in its cumulative weights, up to the last
+    index."""
     kind = np.float32 if logits.dtype.kind == "c" else promote(from_numpy(logits.dtype), _float32)._numpy  # type: ignore[arg-type]
     line = cast(logits, kind).reshape(-1)
     most = jnp.max(line)  # infinite logits share the probability equally
     bounds = jnp.cumsum(jnp.where(jnp.isinf(most), (line == most).astype(kind), jnp.exp(line - most)))
     goals = unit(key, shape).astype(kind) * bounds[-1]
-    # A NaN among the logits makes all bounds NaN. The result is then the last place, as in MLX.
+    # A NaN among the logits makes all bounds NaN. The result is then the last index, as in MLX.
     place = jnp.sum(~(bounds >= goals[..., None]), axis=-1)
     return jnp.minimum(place, line.size - 1).astype(np.uint32)
 

@@ -243,7 +243,7 @@ def _categorical_line(out: Aval, params: tuple, key: np.ndarray, logits: Any) ->
 
 
 def argsorted(key: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return random permutations along the last axis: the sorting order of random words, each sorted with its place."""
+    """Return random permutations along the last axis: the order that sorts random words; the index breaks ties."""
     both = _bits(key, shape).astype(np.uint64)
     np.left_shift(both, 32, both)
     np.add(both, np.arange(shape[-1], dtype=np.uint64), both)

@@ -28,7 +28,7 @@ def _over_axes(op: Op, params: tuple, inputs: tuple, batched: Any, size: int) ->
 
 
 def _along_axis(place: int, keepdims: bool = False) -> Any:
-    """Return the batching rule of an op whose params have the axis (or None) at this place, and maybe keepdims after
+    """Return the batching rule of an op whose params have the axis (or None) at index `place`, and maybe keepdims after
     it."""
 
     def rule(op: Op, params: tuple, inputs: tuple, batched: Any, size: int) -> Node:

@@ -2,7 +2,7 @@
 
 On a CPU, XLA turns a long reduction into a tree, and does not fuse the cast before it into the tree. The sum of 128 MB
 of bytes made a copy of half a gigabyte and took 15 times as long as this module. NumPy casts in pieces, but slowly. To
-find the place of a maximum or minimum, XLA writes the index of every element, four bytes each.
+find the index of a maximum or minimum, XLA writes the index of every element, four bytes each.
 """
 
 from __future__ import annotations
@@ -145,10 +145,10 @@ def _blocks(shape: tuple[int, ...], size: int) -> tuple[int, int]:
 def found_in_blocks(
     search: Callable[[Any, int], Any], better: Callable[[Any, Any], Any], x: Any, axis: int
 ) -> Any:  # fmt: skip
-    """Return the place, along an axis, of the element that `search` finds, with JAX: int32, without the axis.
+    """Return the index, along an axis, of the element that `search` finds, with JAX: int32, without the axis.
 
     Args:
-        search: the function that returns the places in an array, along an axis.
+        search: the function that returns the indices in an array, along an axis.
         better: whether an element found later replaces one found before.
     """
     if x.size < 2 * policy.BLOCK_OF_SUM:
@@ -162,15 +162,15 @@ def found_in_blocks(
 
     if axis:
         within = search if rows > 1 else partial(found_in_blocks, search, better)
-        places = lax.map(lambda start: _by_row(within, block(start), axis), starts)
-        places = places.reshape(len(starts) * rows, *places.shape[2:])
-        return jnp.concatenate([places, search(rest, axis)]) if len(rest) else places
+        indices = lax.map(lambda start: _by_row(within, block(start), axis), starts)
+        indices = indices.reshape(len(starts) * rows, *indices.shape[2:])
+        return jnp.concatenate([indices, search(rest, axis)]) if len(rest) else indices
 
     def step(best: tuple[Any, Any], part: Any, start: Any) -> tuple[Any, Any]:
-        place = search(part, 0)
-        value = jnp.take_along_axis(part, place[None], 0)[0]
+        index = search(part, 0)
+        value = jnp.take_along_axis(part, index[None], 0)[0]
         wins = better(value, best[0])
-        return jnp.where(wins, value, best[0]), jnp.where(wins, place + start, best[1])
+        return jnp.where(wins, value, best[0]), jnp.where(wins, index + start, best[1])
 
     first = x[0], jnp.zeros(x.shape[1:], jnp.int32)
     best, _ = lax.scan(lambda best, start: (step(best, block(start), start), None), first, starts)
@@ -189,9 +189,9 @@ def places_in_blocks(name: str, x: Any, axis: int) -> Any:
     blocks = [x[k : k + rows] for k in range(0, n, rows)]
     if axis and rows == 1:
         return np.stack([places_in_blocks(name, b[0], axis - 1) for b in blocks])
-    block_places = [np.asarray(getattr(widened(b), name)(axis)) for b in blocks]
+    block_indices = [np.asarray(getattr(widened(b), name)(axis)) for b in blocks]
     if axis:
-        return np.concatenate(block_places)
-    values = np.stack([np.take_along_axis(b, f[None], 0)[0] for b, f in zip(blocks, block_places, strict=True)])
+        return np.concatenate(block_indices)
+    values = np.stack([np.take_along_axis(b, f[None], 0)[0] for b, f in zip(blocks, block_indices, strict=True)])
     best = getattr(widened(values), name)(0)
-    return best * rows + np.take_along_axis(np.stack(block_places), best[None], 0)[0]
+    return best * rows + np.take_along_axis(np.stack(block_indices), best[None], 0)[0]

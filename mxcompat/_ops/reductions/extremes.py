@@ -1,4 +1,4 @@
-"""Reductions that choose an element: `max`, `min`, and the places of these. Equal elements share the gradient."""
+"""Reductions that choose an element: `max`, `min`, and the indices of these. Equal elements share the gradient."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import operator
 from collections.abc import Callable
 from functools import partial
-from operator import index
 from typing import Any
 
 from mxcompat._array.array import array, wrap
@@ -37,22 +36,22 @@ def _not_empty(name: str) -> Callable[[Aval, tuple[int, ...]], None]:
     return check
 
 
-def _first_place(x: Any, axes: tuple[int, ...], worst: float) -> Any:
-    """Return the first place, in the order of `axes`, of the largest element (the smallest if `worst` is inf); `axes`
+def _first_index(x: Any, axes: tuple[int, ...], worst: float) -> Any:
+    """Return the first index, in the order of `axes`, of the largest element (the smallest if `worst` is inf); `axes`
     stay."""
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     flat = lax.reshape(lax.transpose(x, (*rest, *axes)), (*(x.shape[axis] for axis in rest), size_of(x, axes)))
     return lax.expand_dims(_first_found(jnp.argmax if worst < 0 else jnp.argmin, flat, len(rest)), axes)
 
 
-def _places(x: Any, axes: tuple[int, ...]) -> Any:
-    """Return the places of the elements, counted in the order of `axes`."""
-    place = jnp.zeros((1,) * x.ndim, jnp.int32)
+def _indices(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return the flat index of each element along `axes`, counted in the order of `axes`."""
+    index = jnp.zeros((1,) * x.ndim, jnp.int32)
     for axis in axes:
-        place = place * x.shape[axis] + lax.broadcasted_iota(
+        index = index * x.shape[axis] + lax.broadcasted_iota(
             jnp.int32, tuple(n if k == axis else 1 for k, n in enumerate(x.shape)), axis
         )
-    return place
+    return index
 
 
 def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
@@ -69,18 +68,19 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
         extreme = reduce(x, axis=axes, keepdims=True)
         out = extreme if keepdims else lax.squeeze(extreme, axes)
         if is_forward():  # forward, the first of equal elements has the tangent; backward, equal elements share
-            chosen = _places(x, axes) == _first_place(x, axes, worst)
+            chosen = _indices(x, axes) == _first_index(x, axes, worst)
             moved = jnp.where(chosen, tangents[0], jnp.zeros((), x.dtype))
             return out, jnp.sum(moved, axis=axes, keepdims=keepdims, dtype=x.dtype)
         equal = (x == extreme).astype(x.dtype)
         count = jnp.sum(equal, axis=axes, keepdims=True, dtype=x.dtype)
         # XLA may compute x twice and round differently (a product and a sum as one operation or as two), so that no
-        # element equals the extreme. Then the gradient goes to the place of the extreme, whose search takes long.
+        # element equals the extreme. Only then is the index of the extreme searched, which takes long; it gets the
+        # gradient.
         lost = (count == 0) & (extreme == extreme)
         nowhere = jnp.full(extreme.shape, -1, jnp.int32)
         some = jnp.any(count == 0)
-        place = lax.cond(some, lambda: jnp.where(lost, _first_place(x, axes, worst), -1), lambda: nowhere)
-        share = jnp.where(lost, (_places(x, axes) == place).astype(x.dtype), equal / count)
+        index = lax.cond(some, lambda: jnp.where(lost, _first_index(x, axes, worst), -1), lambda: nowhere)
+        share = jnp.where(lost, (_indices(x, axes) == index).astype(x.dtype), equal / count)
         share = jnp.where(extreme == extreme, share, extreme)  # XLA gives 0 for 0 / 0 here
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims, dtype=x.dtype)
 
@@ -99,8 +99,8 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     def complex_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
         out = of_complex(*primals, axes, keepdims)
         x = lax.stop_gradient(primals[0])  # JAX cannot differentiate that search a second time
-        extreme, place = _extreme_of_complex(x, axes, worst)
-        share = (_places(x, axes) == place).astype(x.dtype)
+        extreme, index = _extreme_of_complex(x, axes, worst)
+        share = (_indices(x, axes) == index).astype(x.dtype)
         if not is_forward():
             equal = (x == extreme).astype(x.dtype)
             count = jnp.sum(equal, axis=axes, keepdims=True)
@@ -112,7 +112,7 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
 
 
 def _extreme_of_complex(x: Any, axes: tuple[int, ...], worst: float) -> tuple[Any, Any]:
-    """Return the largest complex number along `axes`, and its place in the order of these axes, which are kept with
+    """Return the largest complex number along `axes`, and its index in the order of these axes, which are kept with
     size 1. If `worst` is inf, return the smallest. Both come from one pass, since XLA may compute x twice, with
     different rounding."""
     if size_of(x, axes) == 1:
@@ -121,21 +121,21 @@ def _extreme_of_complex(x: Any, axes: tuple[int, ...], worst: float) -> tuple[An
         )  # of one element, MLX keeps the part that is no NaN
 
     def better(a: Any, b: Any) -> Any:
-        (re, im, place), (other, imaginary, behind) = a, b
+        (re, im, index), (other, imaginary, behind) = a, b
         above = lax.gt if worst < 0 else lax.lt
-        first = above(re, other) | ((re == other) & (above(im, imaginary) | ((im == imaginary) & (place < behind))))
+        first = above(re, other) | ((re == other) & (above(im, imaginary) | ((im == imaginary) & (index < behind))))
         return tuple(lax.select(first, p, q) for p, q in zip(a, b, strict=True))
 
     re, im = lax.real(x), lax.imag(x)
-    places = jnp.broadcast_to(_places(x, axes), x.shape)
+    indices = jnp.broadcast_to(_indices(x, axes), x.shape)
     none = jnp.asarray(worst, re.dtype)
     last = jnp.asarray(size_of(x, axes), jnp.int32)
-    re, im, place = (
-        lax.expand_dims(kept, axes) for kept in lax.reduce((re, im, places), (none, none, last), better, axes)
+    re, im, index = (
+        lax.expand_dims(kept, axes) for kept in lax.reduce((re, im, indices), (none, none, last), better, axes)
     )
     nan = jnp.any(x != x, axis=axes, keepdims=True)
-    place = jnp.where(nan, jnp.min(jnp.where(x != x, places, last), axis=axes, keepdims=True), place)
-    return lax.complex(jnp.where(nan, math.nan, re), jnp.where(nan, 0.0, im)), place
+    index = jnp.where(nan, jnp.min(jnp.where(x != x, indices, last), axis=axes, keepdims=True), index)
+    return lax.complex(jnp.where(nan, math.nan, re), jnp.where(nan, 0.0, im)), index
 
 
 largest = _extreme(lazy.numpy.max, -math.inf)
@@ -220,30 +220,30 @@ def _first_found(find: Callable[..., Any], x: Any, axis: int) -> Any:
 
     Where elements are compared in any order, as on a GPU, those functions may find any of the NaNs.
     """
-    place = find(x, axis=axis).astype(jnp.int32)
+    index = find(x, axis=axis).astype(jnp.int32)
     if on_cpu() or not is_float(x):
-        return place
+        return index
     nan = x != x
-    return jnp.where(jnp.any(nan, axis), jnp.argmax(nan, axis).astype(jnp.int32), place)
+    return jnp.where(jnp.any(nan, axis), jnp.argmax(nan, axis).astype(jnp.int32), index)
 
 
 def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
-    """Return the first place of the largest (smallest) element: first its value, then its place.
+    """Return the first index of the largest (smallest) element: first its value, then its index.
 
     XLA may compute x twice and round differently, so that no element equals the value. Then the element must be
     searched for.
     """
     n = x.shape[axis]
-    places = lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    indices = lax.broadcasted_iota(jnp.int32, x.shape, axis)
 
     def first(hit: Any) -> Any:
-        return jnp.min(jnp.where(hit, places, n), axis=axis)
+        return jnp.min(jnp.where(hit, indices, n), axis=axis)
 
-    place = first(x == reduce(x, axis=axis, keepdims=True))
+    index = first(x == reduce(x, axis=axis, keepdims=True))
     if is_float(x):
         nan = first(x != x)
-        place = jnp.where(nan < n, nan, place)
-    return lax.cond(jnp.max(place, initial=0) < n, lambda x: place, lambda x: _first_found(find, x, axis), x)
+        index = jnp.where(nan < n, nan, index)
+    return lax.cond(jnp.max(index, initial=0) < n, lambda x: index, lambda x: _first_found(find, x, axis), x)
 
 
 def _arg_infer(a: Aval, axis: int | None, keepdims: bool) -> Aval:
@@ -262,7 +262,7 @@ def _argument(record: Op, which: str) -> Callable[..., array]:
     def function(a: array, /, axis: int | None = None, keepdims: bool = False, *, stream: Any = None) -> array:
         check_stream(stream)
         node = require_array(a, name)
-        axis, kept = None if axis is None else index(axis), flag(keepdims, name, "keepdims")
+        axis, kept = None if axis is None else operator.index(axis), flag(keepdims, name, "keepdims")
         if node.aval.size == 0:
             raise ValueError(f"[{name}] Cannot {name} reduce zero size array.")
         k = None if axis is None else axis_of(axis, node.aval.ndim, message=INVALID)

@@ -62,18 +62,18 @@ def _argpartitioned(x: Any, kth: int, axis: int | None) -> Any:
 
 
 def _exchanged(chosen: Any, start: int, n: int) -> Any:
-    """Return, for each row of `chosen`, the numbers below n, ordered so that those of the row are contiguous from
-    `start` on.
+    """Return, for each row of `chosen`, a permutation of the numbers below n, in which the chosen ones are contiguous
+    from `start` on.
 
-    The numbers that were at these places move to the places of the chosen ones. All others stay.
+    Each number that they displace moves to the index of a chosen one. All other numbers stay.
     """
 
     def row(chosen: Any) -> Any:
         few = chosen.shape[0]
         inside = (chosen >= start) & (chosen < start + few)
         stays = jnp.zeros(few, bool).at[jnp.where(inside, chosen - start, few)].set(True, mode="drop")
-        leaving = start + jnp.argsort(stays)  # first those that must leave
-        vacant = chosen[jnp.argsort(inside)]  # first the places outside
+        leaving = start + jnp.argsort(stays)  # the displaced numbers first
+        vacant = chosen[jnp.argsort(inside)]  # the indices outside of the range first
         to = jnp.where(jnp.arange(few) < few - jnp.sum(inside), vacant, n)
         places = jnp.arange(n, dtype=jnp.int32).at[to].set(leaving.astype(jnp.int32), mode="drop")
         return lax.dynamic_update_slice(places, chosen, (start,))

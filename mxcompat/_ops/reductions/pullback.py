@@ -115,8 +115,8 @@ def _extreme(name: str) -> None:
 
 
 def _at_first(t: Any, x: Any, params: tuple, search: Callable[..., Any]) -> Any:
-    """Return the tangent of the first of the extreme elements, in the order of the axes. Backward, equal elements
-    share."""
+    """Return the tangent of the first extreme element, in the order of the axes. In reverse mode, equal elements share
+    the cotangent instead."""
     axes, keepdims = params
     kept = [k for k in range(x.ndim) if k not in axes]
     order = [*kept, *axes]

@@ -94,7 +94,7 @@ def _in_c(step: np.ufunc, shape: tuple[int, ...], x: Any, params: tuple, identit
 
 
 def _by_columns(step: np.ufunc, source: Any, target: Any) -> None:
-    """Scan along the last axis, for arrays whose other elements are the neighbours in memory."""
+    """Scan along the last axis, one position at a time. This is fast if the last axis is not the contiguous one."""
     before = None
     for k in range(source.shape[-1]):
         now = target[..., k]
@@ -217,7 +217,7 @@ def _hits(x: Any, extreme: np.ufunc) -> Any:
 
 def _extreme_back(extreme: np.ufunc) -> Callable[..., Any]:
     def back(g: Any, x: Any) -> Any:
-        """Give each place the cotangents from there up to the next place where the extreme is met."""
+        """Return for each element that equals the running extreme the sum of the cotangents up to the next such one."""
         starts = np.flatnonzero(_hits(x, extreme))
         out = np.zeros(g.size, g.dtype)
         out[starts] = np.add.reduceat(g.reshape(-1), starts)

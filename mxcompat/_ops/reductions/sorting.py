@@ -102,7 +102,7 @@ def argsorted(x: Any, axis: int | None) -> Any:
     x, k = flat(x, axis)
     keys = lax.stop_gradient(x.astype(jnp.uint8) if x.dtype.kind == "b" else x)
     if keys.dtype.itemsize <= 4 and on_cpu():
-        # the key of a number and its place form one integer, so that all are distinct
+        # the key of a number and its index form one integer, so that all are distinct
         if is_float(keys):
             keys = keys.astype(jnp.float32)
             keys = _keys(jnp.where(keys == 0, jnp.asarray(0, keys.dtype), keys))  # zeros of both signs are equal
@@ -193,12 +193,12 @@ _SEARCHSORTED = op("searchsorted", _searchsorted, lambda a, v, side: aval(v.shap
 
 
 def searchsorted(sorted_sequence: array, values: array, /, side: str = "left", *, stream: Any = None) -> array:
-    """Return the places where values can be inserted into a sorted array so that it stays sorted.
+    """Return the indices at which values can be inserted into a sorted array so that it stays sorted.
 
     Args:
         sorted_sequence: a 1-d array in ascending order.
         values: an array, of any shape.
-        side: "left" for the first such place, "right" for the last.
+        side: "left" for the first such index, "right" for the last.
         stream: accepted, and ignored.
 
     Returns:
@@ -259,16 +259,16 @@ def unique(
     Args:
         a: an array, of any shape. Every NaN counts as distinct.
         size: the number of elements to return. If there are more distinct elements, the largest are left out; if there
-            are fewer, `fill_value` fills the remaining places.
+            are fewer, `fill_value` fills the rest.
         return_index: whether to return the first place of each in the flattened array.
-        return_inverse: whether to return the place of each element of `a` among the distinct elements.
+        return_inverse: whether to return the index of each element of `a` in the distinct elements.
         return_counts: whether to return the number of occurrences of each.
         fill_value: a number or an array of one element; by default the smallest element of `a`.
         stream: accepted, and ignored.
 
     Returns:
         An array of shape `(size,)` with the dtype of `a`. With a `return_` flag, a tuple of this array and, for each
-        flag: uint32 indices of shape `(size,)`, uint32 places with the shape of `a`, int32 counts of shape `(size,)`.
+        flag: uint32 indices of shape `(size,)`, uint32 indices with the shape of `a`, int32 counts of shape `(size,)`.
 
     Raises:
         ValueError: if `size` is negative, if `fill_value` has more than one element, or if `a` is empty and there is no

@@ -42,7 +42,7 @@ def _ordered(x: Any, axis: int) -> Any:
 
 
 def _order(x: Any, axis: int) -> Any:
-    """Return the places of the elements in ascending order."""
+    """Return the indices that sort the elements in ascending order."""
     if x.dtype.kind == "c":
         x = _ordered_parts(x)
         return np.lexsort((x.imag, x.real), axis)
@@ -59,7 +59,7 @@ def _order(x: Any, axis: int) -> Any:
     if x.dtype.kind == "u":
         keys -= 1 << 31  # subtracting 2**31 keeps the order and lets the key fit into 32 signed bits
     keys <<= 32
-    keys |= _places(x, axis)
+    keys |= _positions(x, axis)
     keys.sort(axis)
     keys &= 0xFFFFFFFF
     return keys
@@ -70,8 +70,8 @@ def _ordered_parts(x: Any) -> Any:
     return np.where(x == x, x, x.dtype.type(complex(np.nan, np.nan)))
 
 
-def _places(x: Any, axis: int) -> Any:
-    """Return the places along an axis, to be broadcast to the shape."""
+def _positions(x: Any, axis: int) -> Any:
+    """Return the indices along an axis, to be broadcast to the shape."""
     return np.arange(x.shape[axis]).reshape(-1, *[1] * (x.ndim - 1 - axis % x.ndim))
 
 
@@ -131,7 +131,7 @@ def _topk_order(params: tuple, x: Any) -> tuple[Any, Any, int]:
     x, axis = _flat(x, axis)
     n = x.shape[axis]
     if k == n:
-        return np.broadcast_to(_places(x, axis), x.shape), x, axis
+        return np.broadcast_to(_positions(x, axis), x.shape), x, axis
     return _last(_order(x, axis), k, axis), x, axis
 
 
@@ -148,18 +148,18 @@ def _partition_of(params: tuple, x: Any) -> tuple[Any, Any, int]:
 def _derivatives(name: str, choose: Any) -> None:
     """Register the rules of an op that chooses elements.
 
-    `choose(params, x)` returns the chosen places, the array that they index, and the axis.
+    `choose(params, x)` returns the chosen indices, the array that they index, and the axis.
     """
 
     def pullback(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
-        places, line, axis = choose(params, x)
+        indices, line, axis = choose(params, x)
         c = np.zeros(line.shape, g.dtype)
-        np.put_along_axis(c, places, g, axis)
+        np.put_along_axis(c, indices, g, axis)
         return (c.reshape(x.shape),)
 
     def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
-        places, line, axis = choose(params, x)
-        return np.take_along_axis(tangents[0].reshape(line.shape), places, axis)
+        indices, line, axis = choose(params, x)
+        return np.take_along_axis(tangents[0].reshape(line.shape), indices, axis)
 
     PULLBACK[TABLE[name]] = pullback
     PUSHFORWARD[TABLE[name]] = pushforward
@@ -193,21 +193,22 @@ def _median(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def _middle(rows: Any) -> tuple[Any, Any]:
-    """Return the places of the one or two elements that the median uses, and the share of each; 0 if there is a NaN."""
+    """Return the indices of the one or two elements that the median uses, and the weight of each; 0 if there is a
+    NaN."""
     n = rows.shape[-1]
-    places = _order(rows, -1)[..., (n - 1) // 2 : n // 2 + 1]
+    indices = _order(rows, -1)[..., (n - 1) // 2 : n // 2 + 1]
     nan = np.logical_or.reduce(rows != rows, -1, keepdims=True)
-    return places, np.where(nan, np.float32(0), np.float32(1 / places.shape[-1]))
+    return indices, np.where(nan, np.float32(0), np.float32(1 / indices.shape[-1]))
 
 
 @PULLBACK.of(TABLE["median"])
 def _median_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
     axes, _ = params
     rows = as_rows(x, axes)
-    places, share = _middle(rows)
+    indices, share = _middle(rows)
     g = widened(g).reshape(*rows.shape[:-1], 1)
     c = np.zeros(rows.shape, g.dtype)
-    np.put_along_axis(c, places, share * g, -1)
+    np.put_along_axis(c, indices, share * g, -1)
     kept = [k for k in range(x.ndim) if k not in axes]
     back = np.argsort([*kept, *axes])
     return (c.reshape([x.shape[k] for k in (*kept, *axes)]).transpose(back),)
@@ -215,8 +216,8 @@ def _median_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
 
 @PUSHFORWARD.of(TABLE["median"])
 def _median_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
-    places, share = _middle(as_rows(x, params[0]))
-    moving = np.take_along_axis(as_rows(widened(tangents[0]), params[0]), places, -1)
+    indices, share = _middle(as_rows(x, params[0]))
+    moving = np.take_along_axis(as_rows(widened(tangents[0]), params[0]), indices, -1)
     return np.add.reduce(share * moving, -1).reshape(y.shape)
 
 
@@ -230,8 +231,8 @@ def _searchsorted(out: Aval, params: tuple, line: Any, values: Any) -> Any:
 
 
 def _distinct(x: Any, size: int) -> tuple[Any, Any, Any]:
-    """Return the places of the elements in ascending order, of the first of each distinct one, and the group of
-    each."""
+    """Return the indices that sort the elements, the index of the first of each group of equal elements, and the number
+    of each sorted element's group."""
     order = _order(x, 0)
     line = x[order]
     fresh = np.ones(x.size, bool)
@@ -248,13 +249,13 @@ def _unique(out: tuple[Aval, ...], params: tuple, x: Any, *fill: Any) -> Any:
         padding = converted_on_host(fill[0], out[0].dtype).reshape(())
     else:
         padding = flat[order[0]] if flat.size else 0
-    values, places = np.full(size, padding, x.dtype), np.full(size, order[0] if flat.size else 0, np.uint32)
+    values, indices = np.full(size, padding, x.dtype), np.full(size, order[0] if flat.size else 0, np.uint32)
     values[: len(first)] = flat[first]
-    places[: len(first)] = first
+    indices[: len(first)] = first
     inverse = np.empty(flat.size, np.uint32)
     inverse[order] = np.minimum(rank, max(size - 1, 0))
     counts = np.bincount(rank[rank < size], minlength=size).astype(np.int32)
-    return values, places, inverse.reshape(x.shape), counts
+    return values, indices, inverse.reshape(x.shape), counts
 
 
 @PULLBACK.of(TABLE["unique"])

@@ -59,8 +59,8 @@ def _linear_jvp(primals: Any, tangents: Any, **params: Any) -> tuple[list[Any], 
 
 
 def _linear_transpose(cotangents: Any, *operands: Any, forward: Callable, transpose: Callable, split: int) -> list[Any]:
-    given = [ad.instantiate_zeros(c) for c in cotangents]
-    return [None] * split + list(transpose(tuple(operands[:split]), tuple(given)))
+    full_cotangents = [ad.instantiate_zeros(c) for c in cotangents]
+    return [None] * split + list(transpose(tuple(operands[:split]), tuple(full_cotangents)))
 
 
 def _linear_batch(operands: Any, axes: Any, *, forward: Callable, transpose: Callable, split: int) -> tuple:

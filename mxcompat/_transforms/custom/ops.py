@@ -48,9 +48,9 @@ def _custom_vjp(*inputs: Any, program: Program, rule: Program, count: int) -> tu
         full: list[Any] = [jnp.zeros_like(o) for o in outs]
         for k, c in zip(smooth, cotangents, strict=True):
             full[k] = jnp.conj(c)
-        found = rule.replay([*args, *full, *outs, *extra])
-        found += [jnp.zeros_like(a) for a in args[len(found) :]]
-        return [jnp.conj(found[k].astype(args[k].dtype)) for k in linear]
+        products = rule.replay([*args, *full, *outs, *extra])
+        products += [jnp.zeros_like(a) for a in args[len(products) :]]
+        return [jnp.conj(products[k].astype(args[k].dtype)) for k in linear]
 
     @jax.custom_jvp
     def function(args: Any, captured: Any, extra: Any) -> tuple:
@@ -88,16 +88,16 @@ def _custom_jvp(*inputs: Any, program: Program, rule: Program, count: int, activ
     @function.defjvp
     def function_jvp(primals: Any, tangents: Any) -> tuple[tuple, tuple]:
         args, _, extra = primals
-        given = [
+        active_tangents = [
             t if t.dtype != jax.dtypes.float0 else jnp.zeros_like(x)
             for x, t, on in zip(args, tangents[0], active, strict=True)
             if on
         ]
         outs = function(*primals)
-        found = rule.replay([*args, *given, *extra])
+        out_tangents = rule.replay([*args, *active_tangents, *extra])
         return outs, tuple(
             t.astype(o.dtype) if jnp.issubdtype(o.dtype, np.inexact) else np.zeros(o.shape, jax.dtypes.float0)
-            for o, t in zip(outs, found, strict=True)
+            for o, t in zip(outs, out_tangents, strict=True)
         )
 
     return function(tuple(map(jnp.asarray, args)), tuple(captured), tuple(extra))
