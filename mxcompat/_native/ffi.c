@@ -38,11 +38,12 @@ static size_t size_of_buffer(const FfiBuffer *buffer) {
    arguments, then the arguments of `multiply_stored` from `transposed` on. */
 enum { KIND, SCALE_KIND, UNITS, LHS, RHS, TRANSPOSED, GROUP, INNER, OUTER, MATRICES, X_MATRICES, PRODUCTS, ROWS, NUMBERS };
 
-/* The arguments are x, words, scales, biases (only for integer codes), then units, lhs and rhs if present. */
+/* The arguments are x, words, scales (not for half precision), biases (only for integer codes), then units, lhs and rhs
+   if present. */
 static int read_product(const FfiCall *call, const int64_t *n, Product *p) {
     FfiBuffer *const *given = call->arguments.buffers;
-    int codes = n[KIND] < E2M1;
-    int64_t count = 3 + codes + n[UNITS] + n[LHS] + n[RHS];
+    int codes = n[KIND] < E2M1, halves = n[KIND] >= BFLOAT16;
+    int64_t count = 3 + codes - halves + n[UNITS] + n[LHS] + n[RHS];
     if (call->arguments.count != count || call->results.count != 1)
         return -1;
     *p = (Product){.kind = (int)n[KIND],
@@ -60,7 +61,7 @@ static int read_product(const FfiCall *call, const int64_t *n, Product *p) {
                    .rows = (size_t)n[ROWS],
                    .x = given[0]->data,
                    .stored = given[1]->data,
-                   .scales = given[2]->data,
+                   .scales = halves ? NULL : given[2]->data,
                    .biases = codes ? given[3]->data : NULL,
                    .y = call->results.buffers[0]->data};
     if (n[RHS])
@@ -72,8 +73,9 @@ static int read_product(const FfiCall *call, const int64_t *n, Product *p) {
     size_t columns = p->transposed ? p->inner : p->outer, rows = p->transposed ? p->outer : p->inner;
     int fits = p->scale_kind >= 0 && p->bias_kind >= 0 && p->x_kind >= 0 && p->y_kind >= 0 &&
                size_of_buffer(given[0]) == p->x_matrices * p->rows * p->inner &&
-               size_of_buffer(given[1]) * 32 == p->matrices * rows * columns * bits_of(p->kind) &&
-               size_of_buffer(given[2]) * p->group == p->matrices * rows * columns &&
+               size_of_buffer(given[1]) * (halves ? 16 : 32) == p->matrices * rows * columns * bits_of(p->kind) &&
+               (halves ? kind_of(given[1]) == p->kind
+                       : size_of_buffer(given[2]) * p->group == p->matrices * rows * columns) &&
                size_of_buffer(call->results.buffers[0]) == p->products * p->rows * p->outer;
     return fits ? 0 : -1;
 }

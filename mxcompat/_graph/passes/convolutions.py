@@ -17,7 +17,7 @@ from mxcompat._compat.dialects import ir, stablehlo
 from mxcompat._native.convolutions import Convolution
 
 from ..run.foreign import CONVOLVE, register
-from .modules import named
+from .modules import called_in_c, named
 
 __all__ = ["convolve_in_c", "cut_before_convolving"]
 
@@ -130,15 +130,8 @@ def _call(numbers: Any, x: Any, w: Any, kind: Any) -> Any:
     kind = ir.RankedTensorType(kind)
     wide = ir.F32Type.get()
     operands = [_cast(value, wide) for value in (x, w)]
-    attributes = {
-        "call_target_name": ir.StringAttr.get(CONVOLVE),
-        "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1),
-        "mhlo.backend_config": ir.DictAttr.get({"numbers": ir.DenseElementsAttr.get(numbers)}),
-    }
-    made = ir.Operation.create(
-        "stablehlo.custom_call", [ir.RankedTensorType.get(kind.shape, wide)], operands, attributes
-    )
-    return _cast(made.results[0], kind.element_type)
+    made = called_in_c(CONVOLVE, numbers, operands, kind.shape, wide)
+    return _cast(made, kind.element_type)
 
 
 def _cast(value: Any, element: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from mxcompat._compat.dialects import func, ir, stablehlo
 
 __all__ = [
-    "COMBINE", "COSTLY", "FUSED", "MOVES", "across", "bodies", "called", "float_type", "half_type", "hidden",
-    "is_constant", "keep", "kept", "named", "op_name", "product", "reduction", "replace", "reshaped",
+    "COMBINE", "COSTLY", "FUSED", "MOVES", "across", "bodies", "called", "called_in_c", "float_type", "half_type",
+    "hidden", "is_constant", "keep", "kept", "named", "op_name", "product", "reduction", "replace", "reshaped",
 ]  # fmt: skip
 
 COMBINE: dict[str, Callable[..., Any]] = {
@@ -199,3 +199,14 @@ def _is_before(op: Any, other: Any) -> bool:
     while op.block != other.block:
         op = op.parent.operation
     return op == other or op.is_before_in_block(other)
+
+
+def called_in_c(target: str, numbers: Any, operands: Sequence[Any], shape: Sequence[int], element: Any) -> Any:
+    """Return the result of a call of the foreign function `target` with an array of 64-bit integers."""
+    attributes = {
+        "call_target_name": ir.StringAttr.get(target),
+        "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1),
+        "mhlo.backend_config": ir.DictAttr.get({"numbers": ir.DenseElementsAttr.get(numbers)}),
+    }
+    made = ir.RankedTensorType.get(shape, element)
+    return ir.Operation.create("stablehlo.custom_call", [made], operands, attributes).results[0]

@@ -21,6 +21,7 @@ from ..passes.no_fp_rewrite import prevent_fp_rewrites
 from ..passes.rounding import round_products
 from ..passes.sink_into_branch import sink_into_branches
 from ..passes.small_dot import expand_small_dots
+from ..passes.stored_products import multiply_halves_in_c
 from ..passes.sum_to_matmul import sums_to_matmuls
 from ..passes.transpose_lhs import transpose_lhs
 from ..passes.tree_reduce import tree_reduce
@@ -34,7 +35,7 @@ _Pass = Callable[[Any], None]
 
 _FOR_ALL: tuple[_Pass, ...] = (wrap_around, prevent_fp_rewrites, pair_updates)
 _FOR_ONE_CPU: tuple[_Pass, ...] = (
-    convolve_in_c, expand_small_dots, sums_to_matmuls, multiply_by_column, transpose_lhs
+    convolve_in_c, expand_small_dots, multiply_halves_in_c, sums_to_matmuls, multiply_by_column, transpose_lhs
 )  # fmt: skip
 _FOR_CPUS: tuple[_Pass, ...] = (cut_before_convolving, add_after_matvec, round_products)
 _FOR_ONE_CPU_LATER: tuple[_Pass, ...] = (
