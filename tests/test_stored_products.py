@@ -64,6 +64,8 @@ def test_xla_multiplies_other_arrays():
         near(found, np.asarray(x, np.float64) @ np.asarray(y, np.float64), x.dtype)
     text, _ = compiled(lambda x, y: jax.lax.dot_general(x, y, (((0,), (0,)), ((), ()))), full(96, 3), full(96, 80))
     assert TARGET not in text
+    text, _ = compiled(lambda x, y: x @ (y * 2), full(3, 96), full(96, 80))  # which XLA fuses
+    assert TARGET not in text
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

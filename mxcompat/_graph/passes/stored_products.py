@@ -29,7 +29,8 @@ def multiply_halves_in_c(module: Any) -> None:
 
 
 def _is_read(op: Any) -> bool:
-    """Return True if C reads the operands of a product, and the right one is a large matrix of half precision."""
+    """Return True if C reads the operands of a product, and the right one is a large matrix of half precision: an
+    argument, or its transpose. XLA computes other matrices together with the product."""
     x, y, out = (ir.RankedTensorType(value.type) for value in (*op.operands, op.results[0]))
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     if not all(kind.has_static_shape for kind in (x, y, out)) or y.rank != 2 or numbers.lhs_batching_dimensions:
@@ -40,18 +41,23 @@ def _is_read(op: Any) -> bool:
         return False
     if str(out.element_type) not in (*_KINDS, "f32") or 0 in x.shape:
         return False
-    if prod(out.shape[:-1]) > policy.STORED_ROWS:
+    if prod(out.shape[:-1]) > policy.STORED_ROWS or op_name(_stored(op.operands[1])) is not None:
         return False
     return prod(y.shape) >= policy.STORED_ELEMENTS and x.shape[-1] > policy.ORDERED_TERMS and register()
 
 
+def _stored(matrix: Any) -> Any:
+    """Return the operand of a transpose, or the matrix itself."""
+    if op_name(matrix) == "stablehlo.transpose" and [*matrix.owner.attributes["permutation"]] == [1, 0]:
+        return matrix.owner.operands[0]
+    return matrix
+
+
 def _call(op: Any) -> Any:
-    x, y = op.operands
+    x, y = op.operands[0], _stored(op.operands[1])
     out = ir.RankedTensorType(op.results[0].type)
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    transposed = numbers.rhs_contracting_dimensions[0] == 1
-    if op_name(y) == "stablehlo.transpose":  # of two axes, which it swaps
-        y, transposed = y.owner.operands[0], not transposed
+    transposed = (numbers.rhs_contracting_dimensions[0] == 1) == (y == op.operands[1])
     inner, outer = ir.RankedTensorType(x.type).shape[-1], out.shape[-1]
     kind = _KINDS[str(ir.RankedTensorType(y.type).element_type)]
     rows = prod(out.shape[:-1])
