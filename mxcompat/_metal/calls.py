@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .buffers import Memory
 from .errors import NoSuchType, Problem
 from .masks import Frame, children
 from .places import CellPlace, Place, Scope, ValuePlace
@@ -30,7 +31,7 @@ from .types import (
     VectorType,
     common,
 )  # fmt: skip
-from .values import FALSE, Closure, NoValue, Value, static
+from .values import FALSE, Closure, Either, NoValue, Value, static
 
 __all__ = ["CallWalk"]
 
@@ -120,6 +121,8 @@ class CallWalk(StructWalk):
                 if bound is None:
                     continue
                 score = self._score(statement, bound, arguments) - 0.5 * bool(statement.templates)
+                if len(functions) > 1:
+                    score += self._score_of_spaces(statement, arguments)
             except NoSuchType:
                 continue
             if best is None or score > best[0]:
@@ -207,6 +210,24 @@ class CallWalk(StructWalk):
                 self.resolve(statement.result)  # which finds out if it exists
         finally:
             self.scope = outer
+        return total
+
+    def _score_of_spaces(self, statement: Function, arguments: list[Any]) -> float:
+        """Return a bonus for each pointer and reference whose address space, and `const`, are its parameter's."""
+        total = 0.0
+        for parameter, argument in zip(statement.parameters, arguments, strict=False):
+            if not parameter.type.space or not isinstance(argument, Place):
+                continue
+            is_pointer = isinstance(argument.type, (PointerType, ArrayType))
+            target = getattr(self.decayed(argument), "target", None) if is_pointer else argument
+            if isinstance(target, Either):
+                target = target.first.target
+            target = getattr(target, "memory", target)
+            spaces: tuple[str, ...] = ("thread",)
+            if isinstance(target, Memory):  # only the memory of groups is made by the kernel
+                spaces = ("device", "constant") if target.made is None else ("threadgroup",)
+                total += 0.125 * (target.const == parameter.type.const)
+            total += 0.25 * (parameter.type.space in spaces)
         return total
 
     def invoke(self, statement: Function, scope: Scope, arguments: list[Any], of: Place | None = None) -> Value:

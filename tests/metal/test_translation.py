@@ -278,3 +278,47 @@ def test_equal_calls_are_one_structure():
         with mx.ext.debug.explain() as messages:
             mx.eval(call(I + "out[i] = x[i] + 41;", [x], [(4,)], 4))
     assert not [m for m in messages if "compile" in m]
+
+
+SPACES = """
+    constant float TABLE[2] = {1, 2};
+    inline int space(const device float* p) { return 1; }
+    inline int space(const threadgroup float* p) { return 2; }
+    inline int space(const thread float* p) { return 3; }
+    inline int place(threadgroup float& p) { return 4; }
+    inline int place(thread float& p) { return 5; }
+    inline int place(device float& p) { return 6; }
+    inline int written(device float* p) { return 1; }
+    inline int written(const device float* p) { return 2; }
+    template <typename T> inline int held(threadgroup T* p) { return 7; }
+    template <typename T> inline int held(thread T* p) { return 8; }
+"""
+
+
+@pytest.mark.parametrize("in_xla", [False, True])
+def test_overloads_by_address_space(in_xla):
+    """g++ knows no address spaces, so this is no case of `test_constructs`."""
+    source = """
+        threadgroup float shared[32]; float own[2] = {1, 2}; shared[i] = 3;
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        threadgroup float* moved = shared + 1;
+        const device float* either = i < 3 ? x : x + 1;
+        float values[10] = {
+            (float)space(x), (float)space(shared), (float)space(own), (float)space(x + 1), (float)space(&own[1]),
+            (float)(space(moved) + 10 * space(&shared[2])), (float)(place(shared[1]) + 10 * place(own[0])),
+            (float)place(out[0]), (float)(held(shared) + 10 * held(own)),
+            (float)(written(out) + 10 * written(x) + 100 * space(either)),
+        };
+        for (int k = 0; k < 10; k++) if (i == 0) out[k] = values[k];
+    """
+
+    def run(x):
+        return call(I + source, [x], [(10,)], 32, header=SPACES)[0]
+
+    x = mx.ones(40)
+    if in_xla:
+        with mx.ext.debug.host_disabled():
+            got = run(x).tolist()
+    else:
+        got = run(x).tolist()
+    assert got == [1, 2, 3, 1, 3, 22, 54, 6, 87, 121]
