@@ -77,6 +77,7 @@ def test_a_compile_that_takes_long_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(background, "wait", lambda until, seconds=None: (waited.append(seconds), wait(until, seconds)))
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HOT_SHARE", 0.0)
+    monkeypatch.setattr(policy, "IMPORT_SECONDS", 0.0)
     monkeypatch.setattr(policy, "WORTH_WAITING", 0.0)
     goes_on = threading.Event()
     background.submit(goes_on.wait)  # delays all compiles
@@ -101,7 +102,7 @@ import mxcompat.core as mx
 from mxcompat._graph import policy
 from mxcompat._graph.run import background, priority
 
-policy.HEAVY_SHARE = policy.HOT_SHARE = 0.0
+policy.HEAVY_SHARE = policy.HOT_SHARE = policy.IMPORT_SECONDS = 0.0
 
 def step(x):
     for k in range(60):

@@ -1,5 +1,8 @@
 """The choice of tier: new computations run in NumPy, hot ones are compiled in the background, with equal results."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -82,6 +85,33 @@ def test_a_long_program_is_compiled_for_speed_at_once(plans, monkeypatch):
         mx.eval(y)
         assert [p.hurry for p in plans if isinstance(p, Compile)] == [hurry]
     np.testing.assert_allclose(np.array(mx.sin(x) @ mx.cos(x).T), np.sin(x) @ np.cos(x).T, rtol=1e-4, atol=1e-4)
+
+
+def test_jax_is_imported_once_numpy_has_computed_for_long():
+    """Assert that short steps stay in NumPy until NumPy has taken much longer in all than the import of JAX would."""
+    program = """
+import sys
+import mxcompat.core as mx
+from mxcompat._graph import policy
+from mxcompat._graph.run import background, events
+
+def steps(size):
+    x = mx.full((size, 20), 0.5)
+    for _ in range(5):
+        mx.eval(mx.tanh(x @ x.T) @ x + mx.sin(x))
+
+policy.HOT_SHARE = 0.0  # every program is worth its compile
+events.stats.host_seconds = 0.0
+policy.IMPORT_SECONDS = 1e3
+steps(8)
+assert "jax" not in sys.modules
+events.stats.host_seconds = policy.HOPELESS * policy.IMPORT_SECONDS  # by other programs
+steps(9)
+assert "jax" in sys.modules
+background.settle()
+"""
+    environment = {**os.environ, "MXCOMPAT_CACHE": "0"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
 
 def test_a_gradient_at_a_new_size_compiles_nothing(plans):

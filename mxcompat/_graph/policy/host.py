@@ -103,8 +103,13 @@ def compile_seconds(weight: int) -> float:
 
 
 IMPORT_SECONDS = 0.35
-"""The extra time if JAX has not been imported yet. The training of a small network in 400 steps takes 0.5 s when this
-keeps it in NumPy, and 1.1 s without this; in 3000 steps 2.2 s and 2.1 s."""
+"""The extra time if JAX has not been imported yet. Heavy programs count it as part of their compile time.
+
+For other programs, JAX is imported only once NumPy has computed for `HOPELESS` times as long, over all programs,
+because their import and compile pay off late. The gradient of a small MLP takes 0.26 ms in NumPy and 0.19 ms in XLA;
+its import and compile take 0.8 s of CPU time, half of it in the program's thread. When the import came after 0.25 s in
+NumPy, 3000 steps took 1.2 s; at 0.26 ms each, they take 0.8 s without it.
+"""
 
 WORTH_WAITING = 0.5
 """A run waits for the compile in progress if one run on the host takes this share of the compile time.

@@ -17,7 +17,8 @@ class Stats:
 
     compiles: number of executables compiled when they were first needed. loaded: number loaded from the disk instead.
     optimised: number compiled again for speed, in the background. executions: number of runs by XLA. last_run: start of
-    the last of them, in seconds. last_result: a weak reference to its result.
+    the last of them, in seconds. last_result: a weak reference to its result. host_seconds: thread time of all graphs
+    in NumPy.
     """
 
     def __init__(self) -> None:
@@ -25,6 +26,7 @@ class Stats:
         self.loaded = 0
         self.optimised = 0
         self.executions = 0
+        self.host_seconds = 0.0
         self.last_run = -inf
         self.last_result: Callable[[], jax.Array | None] = lambda: None
 

@@ -171,7 +171,9 @@ def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
         values = uninterrupted(run) if free and plan.light else run()
         taken = perf_counter() - start
         record.host_runs += 1
-        record.host_seconds += taken if plan.light else _computing() - computed
+        seconds = taken if plan.light else _computing() - computed
+        record.host_seconds += seconds
+        stats.host_seconds += seconds
         record.host_best = min(record.host_best, taken)
         if record.host_runs == 1 and not plan.light:
             host.note_nested(program)

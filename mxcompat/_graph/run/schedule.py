@@ -19,7 +19,7 @@ from ..ir.liveness import live_out
 from ..ir.node import ITEM, Node
 from ..ir.program import Program
 from ..ir.rules import SEGMENTS
-from . import background, cache, donation, effects, host
+from . import background, cache, donation, effects, events, host
 from .interrupts import uninterrupted
 from .placement import placed
 from .plan import Autotune, Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, RunEffect, Segments, Split
@@ -219,7 +219,8 @@ def _on_host(
         return None  # an op without a host rule would be compiled separately
     taken = record.host_seconds or (takes if host.is_repeated(program) else 0.0)
     heavy = record.host_runs and _is_heavy(taken / record.host_runs, compiling) and not host.is_quick(program)
-    hot = taken > (policy.HEAVY_SHARE if heavy else policy.HOT_SHARE) * (compiling + importing)
+    least = policy.HEAVY_SHARE * (compiling + importing) if heavy else policy.HOT_SHARE * compiling
+    hot = taken > least and (heavy or events.stats.host_seconds >= policy.HOPELESS * importing)
     if hot and is_huge(subgraph.structure.code):
         return None
     light = takes < policy.LIGHT_SECONDS
