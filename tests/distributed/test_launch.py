@@ -204,7 +204,8 @@ def test_output_input_and_status():
 
 
 def test_an_interrupt_ends_all():
-    program = "import time; print('ready', flush=True); time.sleep(1000)"
+    # short sleeps, because Python misses a signal that comes just before a sleep until the sleep ends
+    program = "import time; print('ready', flush=True); [time.sleep(0.01) for _ in range(100_000)]"
     line = [sys.executable, "-m", "mxcompat", "launch", "-n", "2", "--", sys.executable, "-c", program]
     process = subprocess.Popen(
         line, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
