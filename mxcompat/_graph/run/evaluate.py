@@ -20,7 +20,7 @@ from ..ir.capture import PROMISE, keep_promise
 from ..ir.fields import unevaluated
 from ..ir.linearize import linearize
 from ..ir.node import SCALAR, Node
-from . import cache, effects, single
+from . import allocation, cache, effects, single
 from .compile import Executable
 from .events import notify, span, stats
 from .execute import execute, fail, store
@@ -210,7 +210,7 @@ def evaluated_on_host(node: Node) -> np.ndarray:
                 return np.asarray(numpy_value(node))
         return numpy_value(node)
     except Exception as error:
-        raise effects.explained(error)  # noqa: B904  it has its cause already
+        raise allocation.out_of_memory(error) or effects.explained(error)  # noqa: B904  it has its cause already
 
 
 def wait(nodes: Sequence[Node], executable: Executable | None) -> None:
@@ -223,4 +223,4 @@ def wait(nodes: Sequence[Node], executable: Executable | None) -> None:
                 if executable is not None:
                     executable.seconds = perf_counter() - executable.started
         except Exception as error:
-            raise effects.explained(error)  # noqa: B904  it has its cause already
+            raise allocation.out_of_memory(error) or effects.explained(error)  # noqa: B904  it has its cause already
