@@ -37,6 +37,21 @@ def _expert(x, mode, function):
     return function(x[:256].reshape(4, 1, 64), *weights, rhs_indices=mx.array([0] * 4), mode=mode)
 
 
+def _grown(x):
+    """Return a cache of 512 entries that grows by 256."""
+    cache = mx.array(np.array(x).reshape(1, 512, 8))
+    return mx.concatenate([cache, mx.zeros((1, 256, 8))], axis=1)
+
+
+def _kernel(x):
+    source = "uint i = thread_position_in_grid.x; y[i] = metal::exp(x[i]);"
+    kernel = mx.fast.metal_kernel("exponential", ["x"], ["y"], source)
+    (y,) = kernel(
+        inputs=[x], grid=(x.size, 1, 1), threadgroup=(64, 1, 1), output_shapes=[x.shape], output_dtypes=[x.dtype]
+    )
+    return y
+
+
 BESIDES = {
     "categorical": lambda x: mx.random.categorical(x[:64], num_samples=5),
     "quantized matmul": lambda x: mx.quantized_matmul(
@@ -44,6 +59,8 @@ BESIDES = {
     ),
     "gather_qmm": lambda x: _expert(x, "mxfp4", mx.gather_qmm),
     "gather_qqmm": lambda x: _expert(x, "mxfp4", mx.gather_qqmm),
+    "a growing cache": _grown,
+    "a Metal kernel": _kernel,
 }
 """Programs for ops that the sweep lacks in these dtypes."""
 
