@@ -1,4 +1,4 @@
-"""What nobody promises: it holds here, and where it is taken away the results are the same, and nothing raises."""
+"""Undocumented features of JAX, XLA and CPython hold here. Without them, results are the same and nothing raises."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def output(*arguments: str, env: dict[str, str]) -> str:
 
 @pytest.fixture
 def entry(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """An entry of a registry of its own; `entry(probe)` makes it."""
+    """Return a function that makes an entry, `entry(probe)`, in an empty registry."""
     monkeypatch.setattr(registry, "REGISTRY", {})
     return lambda probe: Unpromised("x", "a purpose", "a fallback", probe)
 
@@ -199,7 +199,7 @@ class TestReferences:
             vars(references).update(before)
 
     def test_other_counts_that_miss_nobody_are(self, monkeypatch: Any) -> None:
-        """As in a version in which a temporary is no reference."""
+        """Simulate a version of Python in which a temporary holds no reference."""
         real = sys.getrefcount
         before = {name: getattr(references, name) for name in ("BY_COUNTING", "_by_place")}
         try:
@@ -224,7 +224,7 @@ class TestReferences:
         ],
     )
     def test_no_count_is_taken_for_granted(self, file: str, which: str) -> None:
-        """Where each count is one more, memory is reused as ever."""
+        """Assert that memory is reused even if each count is larger by the same number."""
         program = (
             "import sys, pytest\nreal = sys.getrefcount\nsys.getrefcount = lambda x: real(x) + 5\n"
             f"sys.exit(pytest.main(['-q', '-x', '-p', 'no:cacheprovider', '-k', '{which}', 'tests/{file}']))"

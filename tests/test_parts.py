@@ -25,7 +25,7 @@ def data(*shape: int) -> np.ndarray:
 def several_threads(monkeypatch):
     background.settle()
     parts._pool.cache_clear()
-    monkeypatch.setattr(parts, "_processors", lambda: 3)
+    monkeypatch.setattr(parts, "processors", lambda: 3)
     yield
     parts._pool.cache_clear()
 

@@ -121,8 +121,8 @@ def test_nothing_stray_is_kept():
 
 
 def unpromised_names(path):
-    """What a file names that JAX, jaxlib and CPython do not promise: modules of theirs that are private, also in a
-    string, what is private in a module that it imports, and reference counts."""
+    """Yield the names in a file that JAX, jaxlib and CPython do not promise: their private modules, also in a string,
+    private attributes of imported modules, and reference counts."""
     tree = ast.parse(path.read_text())
     texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
     for name in imports(path):

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from mxcompat._native import native
-from mxcompat._ops.products.stored import KINDS, dense, gathered, multiplied, multiply_halves, multiply_stored
+from mxcompat._native.products import KINDS
+from mxcompat._ops.products.stored import dense, gathered, multiplied, multiply_halves, multiply_stored
 from mxcompat._ops.quantized.quantize import Scheme
 from mxcompat._ops.quantized.stored import elements, stored
 

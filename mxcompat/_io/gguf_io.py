@@ -186,18 +186,18 @@ def _arrays(source: PathSource, start: int, info: _Tensor) -> dict[str, array]:
         return {info.name: deferred(source, offset, info.shape, plain)}
     rows, last = info.shape[:-1], info.shape[-1]
 
-    def part(shape: tuple[int, ...], dtype: Dtype, change: Callable[[np.ndarray], np.ndarray]) -> array:
-        return deferred(source, offset, shape, dtype, change, size)
+    def part(shape: tuple[int, ...], dtype: Dtype, change: Callable[[np.ndarray, int], np.ndarray]) -> array:
+        return deferred(source, offset, shape, dtype, lambda data: change(data, info.kind), size)
 
     bits = REPACKED.get(info.kind)
     if bits is None:
         expanded(np.zeros(width, np.uint8), info.kind)  # raises now if the type cannot be expanded
-        return {info.name: part(info.shape, _d.float16, lambda data: expanded(data, info.kind))}
+        return {info.name: part(info.shape, _d.float16, expanded)}
     stem = info.name.removesuffix(".weight")
     return {
-        info.name: part((*rows, last * bits // 32), _d.uint32, lambda data: weights(data, info.kind)),
-        f"{stem}.scales": part((*rows, last // block), _d.float16, lambda data: scales(data, info.kind)),
-        f"{stem}.biases": part((*rows, last // block), _d.float16, lambda data: biases(data, info.kind)),
+        info.name: part((*rows, last * bits // 32), _d.uint32, weights),
+        f"{stem}.scales": part((*rows, last // block), _d.float16, scales),
+        f"{stem}.biases": part((*rows, last // block), _d.float16, biases),
     }
 
 

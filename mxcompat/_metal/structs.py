@@ -121,9 +121,9 @@ class StructWalk(DeclarationWalk):
         return tuple(found)
 
     def _specialization(self, found: Any, given: tuple[Any, ...]) -> tuple[StructDefinition, dict[str, Any]] | None:
-        """Return the specialization of a struct template for these arguments, and the values of its own parameters.
+        """Return the specialization of a struct template for these arguments, and its parameters' values by name.
 
-        Of several that match, the one with the fewest parameters is the most special.
+        If several match, the most special one is taken, which has the fewest parameters.
         """
         best: tuple[StructDefinition, dict[str, Any]] | None = None
         for one in found:

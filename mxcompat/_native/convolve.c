@@ -273,11 +273,11 @@ static void convolve_grouped(void *context, size_t first, size_t last, size_t pa
     const Convolution *c = &task->of;
     size_t rows = task->kernels->tile_rows, lanes = task->kernels->lanes, channels = c->channels;
     size_t width = c->groups * channels, all = c->images * task->pixels;
-    int32_t places[MOST_TILE_COLUMNS * MOST_TILE_COLUMNS];
+    int32_t indices[MOST_TILE_COLUMNS * MOST_TILE_COLUMNS];
     float unused[MOST_TILE_COLUMNS];
     (void)participant;
     for (size_t k = 0; k < channels * lanes; k++)
-        places[k] = (int32_t)(k % lanes - k % lanes % channels + k / lanes);
+        indices[k] = (int32_t)(k % lanes - k % lanes % channels + k / lanes);
     for (; first < last; first++) {
         size_t used = smaller(rows, all - first * rows);
         Pixel pixels[MOST_TILE_ROWS];
@@ -298,7 +298,7 @@ static void convolve_grouped(void *context, size_t first, size_t last, size_t pa
                     for (size_t m = 0; m < rows; m++)
                         moved[k].a[m] = pieces[k].a[m] == NULL ? zeros : pieces[k].a[m] + n;
                 }
-                task->kernels->grouped(moved, taps, channels, places, task->packed, out, t > 0);
+                task->kernels->grouped(moved, taps, channels, indices, task->packed, out, t > 0);
             }
         }
     }

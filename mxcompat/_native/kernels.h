@@ -61,8 +61,8 @@ typedef void (*Tile)(const Piece *pieces, size_t count, size_t length, size_t ap
 typedef void (*Depth)(const float *const *a, const float *const *b, size_t count, size_t width, float *out);
 
 /* out[m][n] = (or += if `add`) the sum over taps t and channels c < `channels` of a[t][m][n - n % channels + c] *
-   w[t][c][n]: `tile_rows` rows, and `lanes` columns, a multiple of `channels`. places[c][n] = n - n % channels + c. */
-typedef void (*Grouped)(const Piece *pieces, size_t taps, size_t channels, const int32_t *places, const float *w,
+   w[t][c][n]: `tile_rows` rows, and `lanes` columns, a multiple of `channels`. indices[c][n] = n - n % channels + c. */
+typedef void (*Grouped)(const Piece *pieces, size_t taps, size_t channels, const int32_t *indices, const float *w,
                         float *const *out, int add);
 
 typedef struct {

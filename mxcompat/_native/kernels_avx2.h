@@ -1,17 +1,4 @@
 /* Vectors for `kernels_of.h`: eight floats, with AVX2. */
-#undef INSTRUCTIONS
-#undef V
-#undef LANES
-#undef TILE_COLUMNS
-#undef TILE_ROWS
-#undef EACH
-#undef LOAD
-#undef STORE
-#undef ADD
-#undef MULTIPLY
-#undef ADD_PRODUCT
-#undef TOTAL
-#undef SELECT
 #define INSTRUCTIONS "avx2"
 #define V __m256
 #define LANES 8
@@ -24,7 +11,7 @@
 #define MULTIPLY(x, y) _mm256_mul_ps(x, y)
 #define ADD_PRODUCT(x, y, z) _mm256_fmadd_ps(x, y, z)
 #define TOTAL(x) NAME(total)(x)
-#define SELECT(x, places) _mm256_permutevar8x32_ps(x, _mm256_loadu_si256((const __m256i *)(places)))
+#define SELECT(x, indices) _mm256_permutevar8x32_ps(x, _mm256_loadu_si256((const __m256i *)(indices)))
 
 #define EIGHT(of, bits)                                                                                                \
     _mm256_setr_epi32(of(bits, 0), of(bits, 1), of(bits, 2), of(bits, 3), of(bits, 4), of(bits, 5), of(bits, 6),       \

@@ -1,17 +1,5 @@
 /* Vectors for `kernels_of.h`: sixteen floats, with AVX-512. With VBMI, if MULTISHIFT is defined, one instruction moves
    codes to their lanes. */
-#undef INSTRUCTIONS
-#undef V
-#undef LANES
-#undef TILE_COLUMNS
-#undef TILE_ROWS
-#undef EACH
-#undef LOAD
-#undef STORE
-#undef ADD
-#undef MULTIPLY
-#undef ADD_PRODUCT
-#undef TOTAL
 #ifdef MULTISHIFT
 #define INSTRUCTIONS "avx512vbmi"
 #else
@@ -28,7 +16,7 @@
 #define MULTIPLY(x, y) _mm512_mul_ps(x, y)
 #define ADD_PRODUCT(x, y, z) _mm512_fmadd_ps(x, y, z)
 #define TOTAL(x) _mm512_reduce_add_ps(x)
-#define SELECT(x, places) _mm512_permutexvar_ps(_mm512_loadu_si512(places), x)
+#define SELECT(x, indices) _mm512_permutexvar_ps(_mm512_loadu_si512(indices), x)
 
 #ifndef SIXTEEN
 #define OCTETS(bits, k) ((int)(0x80800000u | (BYTE_OF(bits, k) + 1) << 8 | BYTE_OF(bits, k)))

@@ -1,4 +1,5 @@
-/* The loops of `kernels.c`, for the vectors that the macros V, LANES and their operations define. */
+/* The loops of `kernels.c`, for the vectors that the macros V, LANES and their operations define. They are undefined at
+   the end, for the next version. */
 
 TARGET static INLINE void NAME(dot_of)(int kind, int bits, const Row *rows, size_t groups, size_t group, size_t most,
                                        size_t ahead, const float *x, float *out) {
@@ -265,7 +266,7 @@ TARGET static void NAME(tile)(const Piece *pieces, size_t count, size_t length, 
         NAME(tile_of)(2, pieces, count, length, apart, b, out, add);
 }
 
-TARGET static void NAME(grouped)(const Piece *pieces, size_t taps, size_t channels, const int32_t *places,
+TARGET static void NAME(grouped)(const Piece *pieces, size_t taps, size_t channels, const int32_t *indices,
                                  const float *w, float *const *out, int add) {
     V sums[TILE_ROWS];
     for (int m = 0; m < TILE_ROWS; m++)
@@ -277,7 +278,7 @@ TARGET static void NAME(grouped)(const Piece *pieces, size_t taps, size_t channe
         const float *right = w + pieces->b;
         for (size_t c = 0; c < channels; c++, right += LANES)
             for (int m = 0; m < TILE_ROWS; m++)
-                sums[m] = ADD_PRODUCT(SELECT(left[m], places + c * LANES), LOAD(right), sums[m]);
+                sums[m] = ADD_PRODUCT(SELECT(left[m], indices + c * LANES), LOAD(right), sums[m]);
     }
     for (int m = 0; m < TILE_ROWS; m++)
         STORE(out[m], add ? ADD(LOAD(out[m]), sums[m]) : sums[m]);
@@ -332,3 +333,17 @@ static const Kernels NAME(kernels) = {
     .grouped = NAME(grouped),
 };
 #undef ALL
+
+#undef INSTRUCTIONS
+#undef V
+#undef LANES
+#undef TILE_COLUMNS
+#undef TILE_ROWS
+#undef EACH
+#undef LOAD
+#undef STORE
+#undef ADD
+#undef MULTIPLY
+#undef ADD_PRODUCT
+#undef TOTAL
+#undef SELECT

@@ -1,17 +1,4 @@
 /* Vectors for `kernels_of.h`, for any processor: eight floats, which the compiler maps to the processor's vectors. */
-#undef INSTRUCTIONS
-#undef V
-#undef LANES
-#undef TILE_COLUMNS
-#undef TILE_ROWS
-#undef EACH
-#undef LOAD
-#undef STORE
-#undef ADD
-#undef MULTIPLY
-#undef ADD_PRODUCT
-#undef TOTAL
-#undef SELECT
 #define INSTRUCTIONS "plain"
 #define V Eight
 #define LANES 8
@@ -24,7 +11,7 @@
 #define MULTIPLY(x, y) multiply_eight(x, y)
 #define ADD_PRODUCT(x, y, z) add_eight(multiply_eight(x, y), z)
 #define TOTAL(x) total_of_eight(x)
-#define SELECT(x, places) eight_at(x, places)
+#define SELECT(x, indices) eight_at(x, indices)
 
 typedef struct {
     float at[8];
@@ -57,10 +44,10 @@ static INLINE Eight multiply_eight(Eight x, Eight y) {
     return x;
 }
 
-static INLINE Eight eight_at(Eight x, const int32_t *places) {
+static INLINE Eight eight_at(Eight x, const int32_t *indices) {
     Eight out;
     for (int k = 0; k < 8; k++)
-        out.at[k] = x.at[places[k]];
+        out.at[k] = x.at[indices[k]];
     return out;
 }
 

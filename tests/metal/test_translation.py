@@ -1,4 +1,4 @@
-"""What kernels become: slices, rolled loops, pieces; their derivatives; and their errors."""
+"""Kernels are translated to slices, rolled loops and pieces. Their derivatives, and their errors."""
 
 import os
 import subprocess
@@ -253,7 +253,7 @@ with mx.stream(mx.gpu):
 
 
 def test_a_program_for_metal_may_name_the_gpu():
-    """A process of its own, because other tests may have set a default device."""
+    """Run in a separate process, because other tests may have set a default device."""
     environment = {**os.environ, "MXCOMPAT_METAL": "1"}
     done = subprocess.run(
         [sys.executable, "-c", A_PROGRAM_FOR_METAL], env=environment, capture_output=True, text=True, timeout=100

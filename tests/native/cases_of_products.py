@@ -8,7 +8,7 @@ import numpy as np
 
 from mxcompat._native import native
 from mxcompat._native.convolutions import Convolution
-from mxcompat._ops.products.stored import KINDS
+from mxcompat._native.products import KINDS
 
 from .cases import Case
 

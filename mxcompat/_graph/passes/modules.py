@@ -208,5 +208,5 @@ def called_in_c(target: str, numbers: Any, operands: Sequence[Any], shape: Seque
         "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1),
         "mhlo.backend_config": ir.DictAttr.get({"numbers": ir.DenseElementsAttr.get(numbers)}),
     }
-    made = ir.RankedTensorType.get(shape, element)
-    return ir.Operation.create("stablehlo.custom_call", [made], operands, attributes).results[0]
+    kind = ir.RankedTensorType.get(shape, element)
+    return ir.Operation.create("stablehlo.custom_call", [kind], operands, attributes).results[0]

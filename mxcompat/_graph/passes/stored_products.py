@@ -9,9 +9,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mxcompat._compat.dialects import ir, stablehlo
+from mxcompat._native.products import KINDS, product_numbers
 
 from .. import policy
 from ..run.foreign import TARGET, register
@@ -19,8 +21,7 @@ from .modules import called_in_c, op_name, replace
 
 __all__ = ["multiply_halves_in_c"]
 
-_KINDS = {"bf16": 9, "f16": 10}
-"""C's kinds of elements, see `_ops/products/stored.py`."""
+_KINDS = {"bf16": KINDS[np.dtype(ml_dtypes.bfloat16)], "f16": KINDS[np.dtype(np.float16)]}
 
 
 def multiply_halves_in_c(module: Any) -> None:
@@ -56,10 +57,10 @@ def _stored(matrix: Any) -> Any:
 def _call(op: Any) -> Any:
     x, y = op.operands[0], _stored(op.operands[1])
     out = ir.RankedTensorType(op.results[0].type)
-    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    transposed = (numbers.rhs_contracting_dimensions[0] == 1) == (y == op.operands[1])
+    axes = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    transposed = (axes.rhs_contracting_dimensions[0] == 1) == (y == op.operands[1])
     inner, outer = ir.RankedTensorType(x.type).shape[-1], out.shape[-1]
     kind = _KINDS[str(ir.RankedTensorType(y.type).element_type)]
     rows = prod(out.shape[:-1])
-    call = np.array([kind, kind, 0, 0, 0, transposed, 0, inner, outer, 1, 1, 1, rows], np.int64)
-    return called_in_c(TARGET, call, (x, y), out.shape, out.element_type)
+    numbers = product_numbers(kind, kind, transposed, 0, (inner, outer, 1, 1, 1, rows))
+    return called_in_c(TARGET, numbers, (x, y), out.shape, out.element_type)

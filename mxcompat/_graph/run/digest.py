@@ -30,7 +30,7 @@ from ..ir.op import Op
 from ..ir.program import Program
 from ..ir.rules import LOWERING
 from .foreign import TARGETS
-from .platform import backend, options_in_effect
+from .platform import backend, options_in_effect, processors
 
 __all__ = ["NoDigest", "digest"]
 
@@ -167,7 +167,7 @@ def _process() -> str:
 
 def _processor() -> Iterable[str]:
     """Yield the number of cores that this process may use, among which XLA divides the work, and the processor."""
-    yield str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    yield str(processors())
     try:
         first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
     except OSError:

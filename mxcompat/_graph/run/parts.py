@@ -7,7 +7,6 @@ which get equal shares in advance and wait for each other.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable
 from functools import cache
@@ -16,25 +15,21 @@ from typing import Any
 import numpy as np
 
 from . import background, forked
+from .platform import processors
 
 __all__ = ["in_parts", "threads"]
-
-
-@cache
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
 def _pool() -> Any:
     from concurrent.futures import ThreadPoolExecutor  # here, since it takes long to import
 
-    return ThreadPoolExecutor(_processors() - 1, "mxcompat-parts")
+    return ThreadPoolExecutor(processors() - 1, "mxcompat-parts")
 
 
 def threads() -> int:
     """Return the number of threads that may compute: one less than the processors while a compile is running."""
-    return max(1, _processors() - background.is_busy())
+    return max(1, processors() - background.is_busy())
 
 
 def in_parts(run: Callable[[int], None], count: int) -> None:

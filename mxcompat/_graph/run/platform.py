@@ -17,7 +17,7 @@ from .. import policy
 from .forked import require_threads
 from .priority import candidates, threads
 
-__all__ = ["backend", "before_start", "has_started", "is_cpu", "on_cpu", "options_in_effect"]
+__all__ = ["backend", "before_start", "has_started", "is_cpu", "on_cpu", "options_in_effect", "processors"]
 
 before_start: list[Callable[[], Any]] = []
 """Callbacks that run once, before JAX's back-end is started; for example, a process joins its distributed group."""
@@ -39,6 +39,12 @@ def backend() -> str:
         if _started[0] == "cpu":
             candidates(new)
     return _started[0]
+
+
+@cache
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _in_effect: list[str] = []

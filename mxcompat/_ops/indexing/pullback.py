@@ -7,7 +7,6 @@ gets it. These are MLX's gradients, see `scatter.scatter`.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -93,7 +92,7 @@ def _gather_axis(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, indic
     axis = 0 if params[0] is None else params[0] % len(shape)
     n = shape[axis]
     index = picked_along(shape, positions(indices, n).clip(0, n - 1), axis)
-    places = sum(i * math.prod(shape[k + 1 :]) for k, i in enumerate(index))  # the array itself may be much larger
+    places = np.ravel_multi_index(index, shape)
     return accumulate(x.shape, places, g), None
 
 

@@ -17,8 +17,7 @@ from mxcompat._compat.jax_internals import is_for_one_device
 from mxcompat._graph.run.foreign import TARGET, register
 from mxcompat._jax import jax, mlir
 from mxcompat._native import native
-
-from .stored import KINDS
+from mxcompat._native.products import KINDS, product_numbers
 
 __all__ = ["call_stored", "primitive", "reads"]
 
@@ -68,11 +67,10 @@ def call_stored(
     """Return the result of a call of C.
 
     Args:
-        kind, scale_kind: C's kinds of the elements of the matrices, and of scales that are codes.
-        sizes: fields of `Product` in kernels.h: inner, outer, matrices, x_matrices, products, rows.
+        kind, scale_kind, transposed, group, sizes: see `product_numbers`.
         out: the shape and dtype of the result.
     """
     given = [a for a in (x, words, scales, biases, units, lhs, rhs) if a is not None]
-    there = (a is not None for a in (units, lhs, rhs))
-    numbers = np.array([kind, scale_kind, *there, transposed, group, *sizes], np.int64)
+    present = [a is not None for a in (units, lhs, rhs)]
+    numbers = product_numbers(kind, scale_kind, transposed, group, sizes, present)
     return jax.ffi.ffi_call(TARGET, jax.ShapeDtypeStruct(out.shape, out.dtype))(*given, numbers=numbers)

@@ -9,20 +9,13 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from mxcompat._graph.policy import ORDERED_TERMS, STORED_ELEMENTS
 from mxcompat._native import native
+from mxcompat._native.products import KINDS
 
-__all__ = ["KINDS", "Stored", "as_bytes", "gathered", "multiplied", "multiply_halves"]
-
-KINDS: dict[Any, int] = {
-    **{bits: number for number, bits in enumerate((1, 2, 3, 4, 5, 6, 8))},
-    "e2m1": 7, "e4m3": 8, "e8m0": 12,
-    np.dtype(ml_dtypes.bfloat16): 9, np.dtype(np.float16): 10, np.dtype(np.float32): 11,
-}  # fmt: skip
-"""C's kinds of elements: integer codes by their bits, small floats by their names, and floats by their dtypes."""
+__all__ = ["Stored", "as_bytes", "gathered", "multiplied", "multiply_halves"]
 
 
 class Stored(NamedTuple):

@@ -14,9 +14,10 @@ from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, QUICK
 from mxcompat._graph.policy import QUANTIZED_ELEMENTS
 from mxcompat._native import native
+from mxcompat._native.products import KINDS
 
 from ..products.contraction import chosen, clipped, multiply, pull_product, rounded, swapped, wide_dtype, widened
-from ..products.stored import KINDS, Stored, gathered, multiplied
+from ..products.stored import Stored, gathered, multiplied
 from .codes import decode, encode, floats, from_e4m3, grouped, pack, rounded_through, to_e4m3, unpack
 from .fp8 import FROM_FP8, TO_FP8
 from .matmul import GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP

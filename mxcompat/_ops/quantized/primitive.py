@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from mxcompat._jax import ad, batching, jax, jnp
+from mxcompat._native.products import KINDS
 
 from ..products.foreign import call_stored, primitive, reads
 from ..products.gathered import grouped_product
 from ..products.matmul import product
-from ..products.stored import KINDS
 from .fp8 import E4M3_MAX
 from .packing import unpack
 from .quantize import Scheme, decode

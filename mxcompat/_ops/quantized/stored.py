@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from mxcompat._native import native
+from mxcompat._native.products import KINDS
 
-from ..products.stored import KINDS, Stored, as_bytes
+from ..products.stored import Stored, as_bytes
 from .quantize import Scheme
 
 __all__ = ["elements", "stored"]

@@ -54,15 +54,17 @@ def _mean_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
 def _weighted(name: str, weights: Callable[..., Any]) -> None:
     """Register the rules of a reduction whose tangent is a weighted sum of the elements' tangents.
 
-    `weights(y, params, x)` returns the weights. Its `y` is the result with reduced axes kept, and is never half
-    precision.
+    `weights(y, params, x)` returns the weights, in a new array. Its `y` is the result with reduced axes kept, and is
+    never half precision.
     """
     op = TABLE[name]
 
     def pullback(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
         if not params[0]:
             return (g,)
-        return (_kept(widened(g), params, x) * weights(_kept(widened(y), params, x), params, widened(x)),)
+        cotangents = weights(_kept(widened(y), params, x), params, widened(x))
+        cotangents *= _kept(widened(g), params, x)  # in place, because the array may be large
+        return (cotangents,)
 
     def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
         (t,) = tangents
@@ -84,17 +86,6 @@ def _exponential_shares(y: Any, params: tuple, x: Any) -> Any:
 
 
 _weighted("logsumexp", _exponential_shares)
-
-
-def _logsumexp_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
-    if not params[0]:
-        return (g,)
-    powers, total = powers_and_sum(widened(x), params[0])
-    powers *= _kept(widened(g), params, x) / total
-    return (powers,)
-
-
-PULLBACK[TABLE["logsumexp"]] = _logsumexp_back  # in place of the rule above, which makes one more array
 
 
 def _extreme(name: str) -> None:
