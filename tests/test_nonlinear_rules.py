@@ -10,7 +10,7 @@ import pytest
 from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import apply, items
 from mxcompat._graph.ir.outputs import TUPLE
-from mxcompat._transforms.dependence import reached_inputs
+from mxcompat._transforms.programs.dependence import reached_inputs
 from mxcompat._transforms.transform_ops import VJP
 from tests.oracle import check, ours, real, run
 

@@ -5,7 +5,7 @@ import pytest
 
 from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import LOWERING
-from mxcompat._transforms import split
+from mxcompat._transforms.programs import split
 from mxcompat.ext import debug
 from tests.oracle import check, ours
 

@@ -26,7 +26,7 @@ from mxcompat._io.writing import array_bytes, open_path
 from mxcompat._ops.arguments import flag, require_text
 from mxcompat._transforms.calls import run
 from mxcompat._transforms.functions import check_callable
-from mxcompat._transforms.reshaping import reshaped
+from mxcompat._transforms.programs.reshaping import reshaped
 from mxcompat._version import __version__
 
 from .callback import describe

@@ -23,7 +23,7 @@ from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
 from mxcompat._transforms.compiling import CONSTANT
 from mxcompat._transforms.custom.derive import CUSTOM
 from mxcompat._transforms.custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from mxcompat._transforms.split import PULL
+from mxcompat._transforms.programs.split import PULL
 from mxcompat._transforms.transform_ops import JVP, VJP, VMAP
 
 __all__ = ["DamagedProgram", "ProgramReader", "ProgramWriter", "dtype_named"]

@@ -20,13 +20,11 @@ from mxcompat._ops.arguments import is_sequence
 from mxcompat._ops.creation.filled import FULL
 from mxcompat._ops.elementwise.casts import STOP_GRADIENT
 
-from . import (
-    host,  # noqa: F401  derivatives, and all that runs a Program, in NumPy
-    split,  # noqa: F401  large derivatives run in segments
-)
+from . import host  # noqa: F401  registers NumPy's rules for ops that run a Program
 from .custom.derive import pulled_back, pushed_forward
+from .derivative_dtypes.mixed_forward import pushed
 from .functions import argument_numbers, check_callable, transformed
-from .mixed_forward import pushed
+from .programs import split  # noqa: F401  registers the plan that runs large derivatives in segments
 from .transform_ops import VJP, check_indices
 from .trees import Substitution, TreeSlots, copied, nodes_in, rebuilt
 

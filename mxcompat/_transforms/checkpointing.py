@@ -11,7 +11,7 @@ from mxcompat._graph.ir.trace_stack import transforms_of
 
 from .calls import CHECKPOINT
 from .functions import check_callable, transformed
-from .split_at_effects import called
+from .programs.split_at_effects import called
 from .trees import call_on_copies, nodes_in, rebuilt
 
 __all__ = ["checkpoint"]

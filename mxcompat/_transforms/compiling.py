@@ -31,10 +31,10 @@ from mxcompat._ops.creation.filled import FULL
 
 from . import trees
 from .calls import CALL
-from .dependence import read_by
 from .functions import check_callable, transformed
-from .reshaping import reshaped
-from .split_at_effects import run_in_parts
+from .programs.dependence import read_by
+from .programs.reshaping import reshaped
+from .programs.split_at_effects import run_in_parts
 from .trees import Snapshot, Substitution, TreeSlots, call_on_copies, flatten, nodes_in, rebuilt, restore, structure
 
 __all__ = [

@@ -48,18 +48,18 @@ from mxcompat._graph.run.interpret import (
     run_instructions,
 )
 
-from . import decompositions  # noqa: F401  # which registers its rules
-from .batching import mapped
 from .calls import CALL, CHECKPOINT, PURE_CALL
 from .compiling import CONSTANT
 from .custom.derive import CUSTOM
 from .custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from .gradients import Derivative, gradient, inlined, inlined_forward, pulled, replayed, tangent, zeros
-from .integers import passes_integers
-from .mixed_forward import MIXED_PUSH
-from .split import PULL
-from .symbolic_rules import FORWARD, RULES
-from .tangents import tangent_avals, tangent_dtypes
+from .derivative_dtypes.integers import passes_integers
+from .derivative_dtypes.mixed_forward import MIXED_PUSH
+from .derivative_dtypes.tangents import tangent_avals, tangent_dtypes
+from .programs.batching import mapped
+from .programs.split import PULL
+from .second_order import decompositions  # noqa: F401  registers its rules
+from .second_order.gradients import Derivative, gradient, inlined, inlined_forward, pulled, replayed, tangent, zeros
+from .second_order.symbolic_rules import FORWARD, RULES
 from .transform_ops import JVP, VJP, VMAP
 
 __all__: list[str] = []

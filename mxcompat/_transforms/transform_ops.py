@@ -25,9 +25,9 @@ from mxcompat._graph.run.failures import beside, messages, run
 from mxcompat._jax import jax, jnp
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
-from .dependence import reached_slots
-from .integers import float_proxy, passes_integers, with_float_proxies
-from .tangents import tangent_avals
+from .derivative_dtypes.integers import float_proxy, passes_integers, with_float_proxies
+from .derivative_dtypes.tangents import tangent_avals
+from .programs.dependence import reached_slots
 
 __all__ = ["JVP", "VJP", "VMAP", "check_indices", "cotangent_of", "dependent_outputs", "gradient_of", "tangent_of"]
 

@@ -21,7 +21,7 @@ from mxcompat._ops.arguments import axis_of
 from .calls import has_effects
 from .custom.ops import CUSTOM_VMAP
 from .functions import check_callable, transformed
-from .split_at_effects import mapped_over
+from .programs.split_at_effects import mapped_over
 from .transform_ops import VMAP
 from .trees import flatten, raised_recursion_limit, rebuilt, visit_by_prefix
 

@@ -29,8 +29,8 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._graph.run.differentiate import can_push_forward, pull_back, push_forward
 from mxcompat._graph.run.evaluate import evaluated_on_host
 from mxcompat._graph.run.interpret import interpret
-from mxcompat._transforms.batching import over_axis
-from mxcompat._transforms.gradients import Derivative, gradient, tangent
+from mxcompat._transforms.programs.batching import over_axis
+from mxcompat._transforms.second_order.gradients import Derivative, gradient, tangent
 
 __all__ = ["DTYPES", "check", "data"]
 

@@ -10,9 +10,9 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.rules import PULLBACK
 from mxcompat._graph.run.interpret import NoRule
 from mxcompat._ops.define import SAMPLES, TABLE
-from mxcompat._transforms.gradients import gradient, tangent
-from mxcompat._transforms.symbolic import Symbolic
-from mxcompat._transforms.symbolic_rules import FORWARD, RULES
+from mxcompat._transforms.second_order.gradients import gradient, tangent
+from mxcompat._transforms.second_order.symbolic import Symbolic
+from mxcompat._transforms.second_order.symbolic_rules import FORWARD, RULES
 
 from .harness import check, data, program_of
 from .test_elementwise import SPECIAL, drawn, together

@@ -136,7 +136,7 @@ PULLBACK or PUSHFORWARD). For derivatives, `needs_grad` has True for each input 
 
 DEPENDS = Rules()
 """`rule(params, result, behind_stops)`, for ops with several results: the inputs that this result is computed from, or
-None if unknown. See `_transforms/dependence.py`."""
+None if unknown. See `_transforms/programs/dependence.py`."""
 
 PADDING = Rules()
 """`rule(node, axis, pad)`: the padded node of an op that keeps the padded axis. See `_ops/padding/padded.py`."""
@@ -174,7 +174,7 @@ TANGENT_DTYPE = Rules()
 """`rule(tangents, operands, result)`, for casts and for ops whose tangents are zero: the dtype of the tangent that
 `jvp` returns. `tangents` has the dtype of each operand's tangent, or None for an operand without one; at least one has
 a tangent. `operands` are the operands' avals, and `result` is the result's aval. Other ops follow
-`_transforms/tangents.py`."""
+`_transforms/derivative_dtypes/tangents.py`."""
 
 INDEX_ERROR = Rules()
 """`rule(transform, params, places, operands)`: the error for a derivative ("VJP" or "JVP") with respect to an op's

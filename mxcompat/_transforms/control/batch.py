@@ -10,8 +10,8 @@ from mxcompat._graph.ir.rules import BATCH
 from mxcompat._ops.batching import all_batched
 from mxcompat._ops.define import TABLE
 
-from ..batching import batched
-from ..reshaping import ADAPTED, respecialize
+from ..programs.batching import batched
+from ..programs.reshaping import ADAPTED, respecialize
 from .ops import COND, SCAN, WHILE
 
 __all__: list[str] = []

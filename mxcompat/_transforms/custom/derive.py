@@ -21,8 +21,8 @@ from mxcompat._graph.ir.rules import EFFECT, EFFECT_PULLBACK, EFFECT_PUSHFORWARD
 from mxcompat._graph.run.failures import OF_CALLED
 
 from ..calls import CALL, CHECKPOINT, PURE_CALL, has_effects, holds_custom, smooth_inputs, without_custom_rules
-from ..mixed_forward import pushed
-from ..split import zeros
+from ..derivative_dtypes.mixed_forward import pushed
+from ..programs.split import zeros
 from ..transform_ops import VJP, VMAP
 from .eager_vjp import Forward, Reverse, Rule
 from .ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP

@@ -22,12 +22,12 @@ from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import EFFECT
 
 from ..calls import run, smooth_inputs, without_custom_rules
-from ..dependence import dependent_slots, reached_inputs, reached_slots
-from ..mixed import MIXED_PULL, added, dtype_differs
-from ..mixed_forward import dtypes_differ, pushed
-from ..split import PULL, Segment, cotangent_like, segments, zeros
-from ..split_at_effects import called, parts
-from ..tangents import tangent_avals
+from ..derivative_dtypes.mixed_forward import dtypes_differ, pushed
+from ..derivative_dtypes.mixed_reverse import MIXED_PULL, added, dtype_differs
+from ..derivative_dtypes.tangents import tangent_avals
+from ..programs.dependence import dependent_slots, reached_inputs, reached_slots
+from ..programs.split import PULL, Segment, cotangent_like, segments, zeros
+from ..programs.split_at_effects import called, parts
 from ..transform_ops import VJP
 
 __all__ = ["Forward", "Reverse", "Rule"]

@@ -17,7 +17,7 @@ from mxcompat._graph.ir.trace_stack import modes_of
 
 from ..calls import PURE_CALL
 from ..functions import check_callable, named_after
-from ..split_at_effects import called
+from ..programs.split_at_effects import called
 from ..trees import nodes_in, restore, structure
 from .derive import CUSTOM
 from .user_rules import UserCall

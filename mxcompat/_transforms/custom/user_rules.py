@@ -14,7 +14,7 @@ from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.program import Program
 from mxcompat._ops.elementwise.casts import cast_node
 
-from ..split import zeros
+from ..programs.split import zeros
 from ..trees import nodes_in, rebuilt, restore, visit_by_prefix
 
 __all__ = ["UserCall", "batching_rule", "forward_rule", "reverse_rule"]

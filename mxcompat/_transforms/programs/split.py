@@ -26,9 +26,9 @@ from mxcompat._graph.run.failures import beside
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import cast_node
 
-from .calls import CALL, run
-from .integers import passes_integers
-from .transform_ops import VJP
+from ..calls import CALL, run
+from ..derivative_dtypes.integers import passes_integers
+from ..transform_ops import VJP
 
 __all__ = ["PULL", "Segment", "cotangent_like", "segments", "zeros"]
 

@@ -22,7 +22,7 @@ from mxcompat._graph.ir.rules import BODY, TANGENT_DTYPE
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.tangents import refuse_bools
 
-from .calls import smooth_inputs
+from ..calls import smooth_inputs
 
 __all__ = ["of_operands", "tangent_avals", "tangent_dtypes"]
 

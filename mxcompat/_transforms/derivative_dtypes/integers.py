@@ -29,7 +29,7 @@ from mxcompat._graph.ir.rules import BODY, TANGENT_DTYPE
 from mxcompat._jax import jax, jnp
 from mxcompat._ops.elementwise.casts import ASTYPE
 
-from .custom.linear import linear_with_transpose
+from ..custom.linear import linear_with_transpose
 
 __all__ = ["float_proxy", "interpret_proxies", "passes_integers", "with_float_proxies"]
 

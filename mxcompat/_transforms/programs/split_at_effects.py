@@ -21,9 +21,9 @@ from mxcompat._graph.run.failures import fails, may_fail
 from mxcompat._ops.batching import broadcast_unbatched
 from mxcompat._ops.define import TABLE
 
-from .calls import CALL, has_effects, is_effectful, run, smooth_inputs
+from ..calls import CALL, has_effects, is_effectful, run, smooth_inputs
+from ..transform_ops import VMAP
 from .split import Segment, segments
-from .transform_ops import VMAP
 
 __all__ = ["called", "mapped_over", "parts", "run_in_parts"]
 

@@ -24,10 +24,10 @@ from mxcompat._graph.run.interpret import NoRule
 from mxcompat._ops.batching import all_batched, broadcast_unbatched
 from mxcompat._ops.define import TABLE
 
-from .calls import CALL, CHECKPOINT, PURE_CALL
-from .custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from ..calls import CALL, CHECKPOINT, PURE_CALL
+from ..custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from ..transform_ops import JVP, VJP, VMAP
 from .split import PULL
-from .transform_ops import JVP, VJP, VMAP
 
 __all__ = ["Mapped", "batched", "mapped", "value_on_host"]
 

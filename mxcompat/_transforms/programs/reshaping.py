@@ -19,13 +19,13 @@ from mxcompat._ops.elementwise.casts import VIEW
 from mxcompat._ops.indexing.gather import GATHER, SLICE
 from mxcompat._ops.movement.arrange import BROADCAST_TO
 
-from .calls import CALL, CHECKPOINT, PURE_CALL
-from .custom.derive import CUSTOM
-from .custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from .mixed import MIXED_PULL
-from .mixed_forward import MIXED_PUSH
+from ..calls import CALL, CHECKPOINT, PURE_CALL
+from ..custom.derive import CUSTOM
+from ..custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
+from ..derivative_dtypes.mixed_forward import MIXED_PUSH
+from ..derivative_dtypes.mixed_reverse import MIXED_PULL
+from ..transform_ops import JVP, VJP, VMAP
 from .split import PULL
-from .transform_ops import JVP, VJP, VMAP
 
 __all__ = ["ADAPTED", "reshaped", "respecialize"]
 

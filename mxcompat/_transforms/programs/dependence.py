@@ -15,7 +15,7 @@ from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.rules import DEPENDS
 
-from .calls import CALL, CHECKPOINT, PURE_CALL, smooth_inputs
+from ..calls import CALL, CHECKPOINT, PURE_CALL, smooth_inputs
 
 __all__ = ["dependent_slots", "reached_inputs", "reached_slots", "read_by"]
 

@@ -22,9 +22,9 @@ from mxcompat._jax import jax, jnp
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import cast_node
 
+from ..transform_ops import cotangent_of, gradient_of
+from .cotangents import gradient_dtypes
 from .integers import float_proxy, with_float_proxies
-from .mixed_dtypes import gradient_dtypes
-from .transform_ops import cotangent_of, gradient_of
 
 __all__ = ["MIXED_PULL", "added", "dtype_differs", "float_proxy_of"]
 

@@ -19,13 +19,13 @@ from mxcompat._graph.ir.rules import DEPENDS
 from mxcompat._graph.run.differentiate import carry_back, carry_forward, fit
 from mxcompat._graph.run.interpret import NoRule
 
-from .batching import value_on_host
-from .dependence import reached_inputs
-from .split import PULL
+from ..derivative_dtypes.tangents import tangent_avals
+from ..programs.batching import value_on_host
+from ..programs.dependence import reached_inputs
+from ..programs.split import PULL
+from ..transform_ops import JVP, VJP
 from .symbolic import Symbolic
 from .symbolic_rules import FORWARD, RULES
-from .tangents import tangent_avals
-from .transform_ops import JVP, VJP
 
 __all__ = [
     "Derivative", "captured", "gradient", "inlined", "inlined_forward", "pulled", "replayed", "tangent", "zeros",

@@ -18,8 +18,8 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
 from mxcompat._ops.define import TABLE
 
-from .calls import CALL, CHECKPOINT, PURE_CALL
-from .transform_ops import VMAP
+from ..calls import CALL, CHECKPOINT, PURE_CALL
+from ..transform_ops import VMAP
 
 __all__ = ["gradient_dtypes"]
 

@@ -19,11 +19,11 @@ from mxcompat._graph.ir.rules import FAILURE
 from mxcompat._graph.run.failures import beside
 from mxcompat._jax import jax, jnp
 
-from .calls import CALL, CHECKPOINT, PURE_CALL
+from ..calls import CALL, CHECKPOINT, PURE_CALL
+from ..transform_ops import JVP, VMAP, tangent_of
 from .integers import interpret_proxies, with_float_proxies
-from .mixed import float_proxy_of
+from .mixed_reverse import float_proxy_of
 from .tangents import of_operands, tangent_avals, tangent_dtypes
-from .transform_ops import JVP, VMAP, tangent_of
 
 __all__ = ["MIXED_PUSH", "dtypes_differ", "pushed"]
 
