@@ -30,6 +30,7 @@ from .signature import Input, Output, Signature
 from .simd_matrices import SIMD_MATRICES, uses_simd_matrices
 from .space import JaxSpace, NumpySpace, Space
 from .syntax import Binary, Conditional, Declarator, Expression, Literal, Statement, Unary
+from .tree import may_not_end
 from .types import UINT, dtype_named
 from .values import Scalar
 from .walk import Walk
@@ -86,6 +87,7 @@ class Kernel:
             parts.append(parser.text())
         check(parts)
         self.prelude, self.declared, self.body = parts
+        self.may_not_end = any(map(may_not_end, (*self.declared, *self.body)))
         self.arrays = any(_has_arrays(statement) for statement in (*self.declared, *self.body))
 
     def error(self, problem: Problem, place: Place | None = None) -> KernelError:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mxcompat._graph import policy
+from mxcompat._graph.run.endless import while_loop
 from mxcompat._jax import lax
 
 from .buffers import Memory
@@ -274,9 +275,8 @@ class LoopWalk(CallWalk):
             active.value = self.mask
 
         def go(step: Any, carry: Any) -> Any:
-            return lax.while_loop(
-                lambda c: self.space.xp.any(c[0][0]), lambda c: step(None, c), carry
-            )  # fmt: skip
+            loop = while_loop if self.kernel.may_not_end else lax.while_loop
+            return loop(lambda c: self.space.xp.any(c[0][0]), lambda c: step(None, c), carry)
 
         Carry(self, statement, body, [active], self._one_way(statement)).run(go)
         self.depth -= 1

@@ -5,9 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from .masks import children
-from .syntax import Assign, Break, Continue, DoWhile, For, Function, Index, Name, Postfix, Return, Switch, Unary, While
+from .syntax import (
+    Assign,
+    Binary,
+    Break,
+    Continue,
+    DoWhile,
+    For,
+    Function,
+    Index,
+    Name,
+    Postfix,
+    Return,
+    Switch,
+    Unary,
+    While,
+)
 
-__all__ = ["assigned_in", "breaks", "exits", "has", "indexed_in", "is_named", "names_in", "weight"]
+__all__ = ["assigned_in", "breaks", "exits", "has", "indexed_in", "is_named", "may_not_end", "names_in", "weight"]
 
 
 def is_named(expression: Any, name: str) -> bool:
@@ -61,6 +76,15 @@ def has(node: Any, kind: type) -> bool:
     if isinstance(node, Function):
         return False
     return any(has(c, kind) for c in children(node))
+
+
+def may_not_end(node: Any) -> bool:
+    """Return True if a node, or a function in it, has a loop other than a `for` that compares and counts."""
+    if isinstance(node, (While, DoWhile)):
+        return True
+    if isinstance(node, For) and not (isinstance(node.condition, Binary) and node.step is not None):
+        return True
+    return any(map(may_not_end, children(node)))
 
 
 def breaks(node: Any) -> bool:

@@ -1,4 +1,4 @@
-/* The functions of `products.c` and `convolve.c` for XLA's foreign-function interface, see `_graph/run/foreign.py`. */
+/* The functions of `products.c`, `convolve.c` and `interrupts.c` for XLA's foreign-function interface, see `_graph/run/foreign.py`. */
 #include "ffi.h"
 #include "in_c.h"
 #include "kernels.h"
@@ -140,6 +140,18 @@ static void *convolve_for_xla(FfiCall *call) {
     return NULL;
 }
 
+/* The result is 1 if a signal asks loops to stop, else 0. */
+static void *stop_for_xla(FfiCall *call) {
+    const int64_t *numbers;
+    void *error;
+    if (!begin(call, 1, &numbers, &error))
+        return error;
+    if (call->results.count != 1 || call->results.buffers[0]->dtype != FFI_BOOL)
+        return failed(call, FFI_INVALID_ARGUMENT, "stop: the result is one bool");
+    *(uint8_t *)call->results.buffers[0]->data = (uint8_t)stop_requested();
+    return NULL;
+}
+
 static int add(PyObject *module, const char *name, void *function) {
     PyObject *capsule = PyCapsule_New(function, NULL, NULL);
     int added = PyModule_AddObjectRef(module, name, capsule);
@@ -150,5 +162,7 @@ static int add(PyObject *module, const char *name, void *function) {
 int add_ffi(PyObject *module) {
     if (add(module, "multiply_for_xla", (void *)multiply_for_xla) < 0)
         return -1;
-    return add(module, "convolve_for_xla", (void *)convolve_for_xla);
+    if (add(module, "convolve_for_xla", (void *)convolve_for_xla) < 0)
+        return -1;
+    return add(module, "stop_for_xla", (void *)stop_for_xla);
 }

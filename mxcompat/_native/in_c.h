@@ -45,6 +45,9 @@ Py_ssize_t size_of(PyObject *sequence);
 PyObject *item_of(PyObject *sequence, Py_ssize_t k);
 int append(PyObject *list, PyObject *item);
 
+/* interrupts.c */
+int stop_requested(void);
+
 /* Each function adds the functions and types of one file to the module. */
 int add_nodes(PyObject *module);
 int add_code(PyObject *module);
@@ -56,6 +59,7 @@ int add_layout(PyObject *module);
 int add_rows(PyObject *module);
 int add_random(PyObject *module);
 int add_quantized(PyObject *module);
+int add_interrupts(PyObject *module);
 int add_ffi(PyObject *module);
 
 #ifdef __GNUC__

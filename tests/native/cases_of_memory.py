@@ -250,6 +250,11 @@ def _of_random() -> Iterator[Case]:
         yield Case("random_words", name, fill, given, error)
 
 
+def _of_signals() -> Iterator[Case]:
+    for name in ("watch_signals", "unwatch_signals", "stops"):
+        yield Case(name, "without arguments", getattr(native, name), after=native.unwatch_signals)
+
+
 def cases() -> Iterator[Case]:
-    for some in (_of_handles, _of_handle, _of_numbers, _of_number, _of_layout, _of_rows, _of_random):
+    for some in (_of_handles, _of_handle, _of_numbers, _of_number, _of_layout, _of_rows, _of_random, _of_signals):
         yield from some()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH", "BODY", "CALLS", "CONTRACTION", "COST", "DEPENDS", "EFFECT", "EFFECT_BATCH", "EFFECT_PULLBACK",
-    "EFFECT_PUSHFORWARD", "FAILURE", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING", "OVERWRITE", "PADDING", "PULLBACK",
-    "PUSHFORWARD", "QUICK", "READS_INPUTS", "READS_NOTHING", "RESIDUALS", "SEGMENTS", "SHAPE", "SPECIALIZE",
+    "EFFECT_PUSHFORWARD", "ENDLESS", "FAILURE", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING", "OVERWRITE", "PADDING",
+    "PULLBACK", "PUSHFORWARD", "QUICK", "READS_INPUTS", "READS_NOTHING", "RESIDUALS", "SEGMENTS", "SHAPE", "SPECIALIZE",
     "SUBPROGRAMS", "SUPPORTS", "TANGENT_DTYPE", "Failure", "Residuals", "Rule", "Rules",
 ]  # fmt: skip
 
@@ -93,6 +93,10 @@ class Failure(NamedTuple):
 FAILURE: dict[Op, Failure] = {}
 """The ops that may fail, with RuntimeError. Their HOST rules return None for inputs that fail, so that XLA reports the
 failure. See `run.failures`."""
+
+ENDLESS: dict[Op, Callable[[tuple], bool]] = {}
+"""Ops that run loops of a length that only the data tell. Maps the params to True if they have such a loop. See
+`run.endless`."""
 
 PULLBACK = Rules()
 """`rule(g, y, params, needs_grad, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays. `g` is the

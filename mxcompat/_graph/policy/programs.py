@@ -96,6 +96,9 @@ In such a function, each write into an array copies the array. The limit of JAX 
 arrays take the same.
 """
 
+STEPS_BETWEEN_CHECKS = 128
+"""The number of steps of a loop of unknown length after which it checks if a signal should stop it."""
+
 SPLIT_SECONDS = 2e-4
 """The length of a loop, in seconds, from which a program's loops are divided among XLA's threads.
 

@@ -13,6 +13,7 @@ from ..ir.node import SCALAR, Node
 from ..ir.program import Program
 from ..ir.rules import CALLS, OVERWRITE
 from .allocation import nbytes
+from .endless import may_not_end, never_ends
 from .failures import fails, may_fail
 from .platform import is_cpu
 from .values import sole
@@ -33,7 +34,7 @@ def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
 def _fitting(subgraph: Subgraph, program: Program, fits: Callable[[int, Node], bool]) -> tuple[int, ...]:
     """Return the positions, among the inputs that are not scalars, of wanted leaves: of each aval at most as many as
     there are outputs."""
-    if may_fail(program):  # after a failure, the inputs are needed again
+    if may_fail(program) or may_not_end(program):  # after a failure or an interrupt, the inputs are needed again
         return ()
     places = Counter(program.out_avals)
     positions = []
@@ -63,11 +64,11 @@ def written(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
 
 
 def split_fallible(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[list[Node]]:
-    """Return the roots of two segments for a subgraph that overwrites a large buffer and may fail: the ops that may
-    fail, then the rest. Return [] for other subgraphs."""
-    if not _large_written(program) or not may_fail(program):
+    """Return the roots of two segments for a subgraph that overwrites a large buffer and may fail or not end: the
+    ops that may do so, then the rest. Return [] for other subgraphs."""
+    if not _large_written(program) or not (may_fail(program) or may_not_end(program)):
         return []
-    failing = [n for n in subgraph.order if fails(n.op, n.params)]  # type: ignore[arg-type]
+    failing = [n for n in subgraph.order if fails(n.op, n.params) or never_ends(n.op, n.params)]  # type: ignore[arg-type]
     return [] if {*roots}.issubset(failing) else [failing, list(roots)]
 
 

@@ -17,6 +17,7 @@ from ..ir.program import Program
 from .arguments import array_inputs
 from .blas import calls_lapack, in_one_thread
 from .collectives import described
+from .endless import stoppable
 from .events import notify, observers
 from .failures import checked
 from .placement import layout
@@ -39,7 +40,8 @@ def calling(program: Program, compiled: jax.stages.Compiled) -> Callable[..., li
     placement = program.placement
     if placement is None:
         alone = on_cpu() and calls_lapack(program.code)
-        return checked(program, in_one_thread(compiled.__call__) if alone else compiled.__call__)
+        call = in_one_thread(compiled.__call__) if alone else compiled.__call__
+        return checked(program, stoppable(program, call))
     if observers:
         notify("partition", program, described(compiled))
     shardings = [placement.shardings[k] for k in array_inputs(program)]

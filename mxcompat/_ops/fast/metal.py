@@ -14,7 +14,7 @@ from mxcompat._array.array import array, wrap_all
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import DTYPES, Aval, aval
 from mxcompat._graph.ir.node import Node, apply
-from mxcompat._graph.ir.rules import COST, HOST
+from mxcompat._graph.ir.rules import COST, ENDLESS, HOST
 from mxcompat._graph.run.values import numpy_value
 from mxcompat._jax import jnp
 from mxcompat._metal import Signature, parse_kernel
@@ -50,6 +50,9 @@ def _avals(*inputs: Aval, signature: Signature, **_: Any) -> tuple[Aval, ...]:
 
 
 METAL_KERNEL = op("metal_kernel", _lowered, _avals, _PARAMS)
+
+
+ENDLESS[METAL_KERNEL] = lambda params: _parsed(*params[:3]).may_not_end
 
 
 @HOST.of(METAL_KERNEL)

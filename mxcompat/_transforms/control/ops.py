@@ -12,8 +12,9 @@ from typing import Any
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.program import Program
-from mxcompat._graph.ir.rules import FAILURE, SUBPROGRAMS, Failure
+from mxcompat._graph.ir.rules import ENDLESS, FAILURE, SUBPROGRAMS, Failure
 from mxcompat._graph.run import failures
+from mxcompat._graph.run.endless import while_loop
 from mxcompat._jax import jnp, lax
 
 from ..transform_ops import dependent_outputs
@@ -97,7 +98,7 @@ def _while(
         codes = [jnp.where(old != 0, old, new) for old, new in zip(state[1], found, strict=True)]
         return _typed(program, outputs), codes
 
-    return lax.while_loop(
+    return while_loop(
         lambda state: _typed(test, test.replay([*state[0], *inputs[count:]]))[0],
         step,
         (tuple(map(jnp.asarray, inputs[:carry])), [jnp.int32(0)] * codes),
@@ -113,6 +114,7 @@ WHILE = Op(
 """Inputs: the first carry, the nodes that the body captured, the nodes that the test captured. Both Programs take the
 carry and their captured nodes. Outputs: the first carry for which the test is false."""
 
+ENDLESS[WHILE] = lambda params: True
 FAILURE[WHILE] = Failure(
     lambda params: failures.messages(params[0]),
     lambda params, inputs: _while(_with_codes, inputs, *params, codes=len(failures.messages(params[0]))),
