@@ -5,8 +5,10 @@ from __future__ import annotations
 import mxcompat._ops.conv.host
 import mxcompat._ops.conv.host_signal
 import mxcompat._ops.cost
-import mxcompat._ops.creation.batch
-import mxcompat._ops.creation.host
+import mxcompat._ops.creation.filled_rules
+import mxcompat._ops.creation.matrices_rules
+import mxcompat._ops.creation.ranges_rules
+import mxcompat._ops.creation.windows_rules
 import mxcompat._ops.elementwise.batch
 import mxcompat._ops.elementwise.host_binary
 import mxcompat._ops.elementwise.host_casts
@@ -29,9 +31,11 @@ import mxcompat._ops.linalg.failures
 import mxcompat._ops.linalg.host
 import mxcompat._ops.linalg.host_lu
 import mxcompat._ops.linalg.pullback
-import mxcompat._ops.movement.batch
-import mxcompat._ops.movement.host
-import mxcompat._ops.movement.pullback
+import mxcompat._ops.movement.arrange_rules
+import mxcompat._ops.movement.diagonals_rules
+import mxcompat._ops.movement.joining_rules
+import mxcompat._ops.movement.pad_rules
+import mxcompat._ops.movement.shape_rules
 import mxcompat._ops.padding.padded_rules
 import mxcompat._ops.products.batch
 import mxcompat._ops.products.host
