@@ -47,10 +47,12 @@ import mxcompat._ops.quantized.host
 import mxcompat._ops.random.batch
 import mxcompat._ops.random.host
 import mxcompat._ops.random.pullback
-import mxcompat._ops.reductions.batch
-import mxcompat._ops.reductions.host
-import mxcompat._ops.reductions.pullback
-import mxcompat._ops.reductions.scans_host
-import mxcompat._ops.reductions.sorting_host
+import mxcompat._ops.reductions.extremes_rules
+import mxcompat._ops.reductions.partitioning_rules
+import mxcompat._ops.reductions.reduce_rules
+import mxcompat._ops.reductions.scans_rules
+import mxcompat._ops.reductions.softmax_rules
+import mxcompat._ops.reductions.sorting_rules
+import mxcompat._ops.reductions.statistics_rules
 
 __all__: list[str] = []
