@@ -383,6 +383,14 @@ def test_a_threshold_has_a_name_of_its_own():
     assert [name for name, count in names.items() if count > 1] == []
 
 
+def test_all_rules_are_registered():
+    """Assert that `all_rules` imports each module of rules, whose import is what registers them."""
+    folder = ROOT / "mxcompat" / "_ops"
+    modules = {module_name(path) for path in folder.rglob("*_rules.py") if path.parent != folder}
+    assert len(modules) > 10
+    assert modules - set(imports(folder / "all_rules.py")) == set()
+
+
 def test_the_rooms_are_not_crowded():
     graph = {p.name: len(p.read_text().splitlines()) for p in (ROOT / "mxcompat" / "_graph").rglob("*.py")}
     assert max(graph.values()) <= 250, graph

@@ -5,7 +5,7 @@ The import of this package adds the methods and operators to `array` and registe
 
 from __future__ import annotations
 
-from . import methods, register
+from . import all_ops, all_rules, methods  # all_ops first: the rules look up ops in TABLE
 from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .indexing import subscript
 from .movement import diagonals, joining, shape, transposition

@@ -6,14 +6,18 @@ The batch axis is the first axis of each batched input and of the result.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from mxcompat._graph.ir.aval import aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 
 from .define import TABLE
-from .movement import arrange, shape  # noqa: F401  # for their records, in TABLE
 
-__all__ = ["aligned", "all_batched", "batched_elementwise", "broadcast_unbatched", "rank"]
+__all__ = [
+    "aligned", "all_batched", "batched_elementwise", "broadcast_unbatched", "inner", "later", "rank", "reshaped",
+    "swapped_in",
+]  # fmt: skip
 
 
 def rank(inputs: Sequence[Node], batched: Sequence[bool]) -> int:
@@ -52,3 +56,24 @@ def batched_elementwise(
     if len(inputs) > 1:
         inputs = aligned(inputs, batched, rank(inputs, batched))
     return apply(op, inputs, params)
+
+
+def later(axis: int) -> int:
+    """Return an axis shifted past the new first axis."""
+    return axis if axis < 0 else axis + 1
+
+
+def reshaped(x: Node, *shape: int) -> Node:
+    """Return a node reshaped to another shape."""
+    return x if x.aval.shape == shape else apply(TABLE["reshape"], (x,), (shape,))
+
+
+def swapped_in(x: Node, source: int) -> Node:
+    """Return a node with an axis moved to the front."""
+    order = (source, *[k for k in range(x.aval.ndim) if k != source])
+    return apply(TABLE["transpose"], (x,), (order,)) if source else x
+
+
+def inner(x: Node) -> Any:
+    """Return the aval of a batched node without the batch axis."""
+    return aval(x.aval.shape[1:], x.aval.dtype)

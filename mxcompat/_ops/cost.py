@@ -12,20 +12,8 @@ from mxcompat._graph.ir.rules import COST, LAPACK
 from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, OP_SECONDS
 from mxcompat._native import native
 
-from .conv import convolutions as _convolutions  # noqa: F401  these define the ops of the table
 from .define import TABLE
-from .fast import attention as _attention_ops  # noqa: F401
-from .linalg import decompositions as _decompositions  # noqa: F401
-from .linalg import eigen as _eigen  # noqa: F401
-from .linalg import lu as _lu  # noqa: F401
-from .linalg import solve as _solve  # noqa: F401
 from .linalg.norm import NORM
-from .products import gathered as _gathered  # noqa: F401
-from .products import matmul as _matmul  # noqa: F401
-from .products import vectors as _vectors  # noqa: F401
-from .quantized import qqmm as _qqmm  # noqa: F401
-from .reductions import partitioning as _partitioning  # noqa: F401
-from .reductions import statistics as _statistics  # noqa: F401
 
 __all__: list[str] = []
 

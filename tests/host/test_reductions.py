@@ -14,7 +14,7 @@ from mxcompat._graph.run.interpret import interpret
 from mxcompat._graph.run.short_rows import reduced
 from mxcompat._native import native
 from mxcompat._ops.define import TABLE
-from mxcompat._ops.reductions import scans_host
+from mxcompat._ops.reductions import scans_rules
 from mxcompat._ops.reductions.others import products_of_others
 from mxcompat.ext.debug import host_disabled
 from tests.thinned import thinned
@@ -385,7 +385,7 @@ def test_scans_in_c_have_the_bits_of_those_in_numpy(name, shape, monkeypatch):
             with np.errstate(all="ignore"):
                 (got,) = interpret(program, inputs)
                 with monkeypatch.context() as without:
-                    without.setattr(scans_host, "native", None)
+                    without.setattr(scans_rules, "native", None)
                     (want,) = interpret(program, inputs)
             assert (got.dtype, got.shape) == (want.dtype, want.shape)
             found.append(got.tobytes() == want.tobytes())

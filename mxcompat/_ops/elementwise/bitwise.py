@@ -18,7 +18,6 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval, from_numpy
 from mxcompat._graph.ir.node import apply
-from mxcompat._graph.ir.rules import INDEX_ERROR
 from mxcompat._jax import jnp, lax, lazy
 
 from ..define import SAMPLES, Sample, broadcast, op, same, unary
@@ -123,12 +122,6 @@ bitwise_invert = unary(
     not_for="fc", message="Bitwise inverse only allowed on integer types.", sample=Sample(-3.0, 7.0, smooth=False),
     of_bools=logical_not,
 )  # fmt: skip
-
-
-@INDEX_ERROR.of(bitwise_invert.op)
-def _no_derivative(transform: str, *_: Any) -> Exception:
-    return ValueError(f"[Primitive::{transform.lower()}] Not implemented for BitwiseInvert.")
-
 
 bitwise_left_shift = left_shift
 bitwise_right_shift = right_shift

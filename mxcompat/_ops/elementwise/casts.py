@@ -14,7 +14,6 @@ from mxcompat._array.errors import bad_cast, expected
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply
-from mxcompat._graph.ir.rules import INDEX_ERROR
 from mxcompat._jax import jnp, lax
 
 from ..arguments import flag, is_sequence, require_array, require_dtype, variadic
@@ -93,11 +92,6 @@ def _view(x: Any, dtype: Dtype) -> Any:
 
 
 VIEW = op("view", _view, _view_aval, ("dtype",), indices=0)
-
-
-@INDEX_ERROR.of(VIEW)
-def _no_derivative(transform: str, params: tuple, *_: Any) -> Exception:
-    return ValueError(f"[Primitive::{transform.lower()}] Not implemented for View {params[0]._label}.")
 
 
 def view(a: Any, dtype: Dtype, stream: Any = None) -> array:

@@ -13,9 +13,8 @@ from mxcompat._graph.ir.node import Node, apply, scalar
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH
 
-from ..batching import batched_elementwise, broadcast_unbatched
+from ..batching import batched_elementwise, broadcast_unbatched, reshaped, swapped_in
 from ..define import TABLE, broadcast
-from ..movement.batch import reshaped, swapped_in
 from .gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
 from .host import value_shapes
 from .plan import Plan

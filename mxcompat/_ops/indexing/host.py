@@ -17,7 +17,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import HOST, OVERWRITE, Rule
 
 from ..define import broadcast
-from ..movement.host import spread
+from ..movement.spread import spread
 from .at import ArrayAt as _  # noqa: F401  # for the records of its module, in TABLE
 from .gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
 from .places import Places, positions, raw, window

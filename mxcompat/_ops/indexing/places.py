@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..define import broadcast
-from ..movement.host import spread
+from ..movement.spread import spread
 from .gather import layout, subscript
 from .plan import Plan, has_arrays, source_axes
 from .rows import update_rows

@@ -14,7 +14,8 @@ import numpy as np
 from mxcompat._graph.ir.rules import PULLBACK, PUSHFORWARD, READS_NOTHING, RESIDUALS, Residuals
 
 from ..elementwise.select import select
-from ..movement.pullback import linear, unspread
+from ..movement.linear import linear
+from ..movement.spread import unspread
 from .gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
 from .host import (
     block_starts,

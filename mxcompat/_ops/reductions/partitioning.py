@@ -15,7 +15,6 @@ from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, aval, format_shape
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import TANGENT_DTYPE
 from mxcompat._jax import jax, jnp, lax
 
 from ..arguments import integer, require_array
@@ -90,7 +89,6 @@ def _partitioned(x: Any, kth: int, axis: int | None) -> Any:
 
 _PARTITION = op("partition", _partitioned, lambda a, kth, axis: sorted_aval(a, axis), ("kth", "axis"))
 _ARGPARTITION = op("argpartition", _argpartitioned, lambda a, kth, axis: indices_aval(a, axis), ("kth", "axis"))
-TANGENT_DTYPE[_ARGPARTITION] = lambda tangents, operands, result: tangents[0]
 
 
 def _place(name: str, node: Node, kth: int, axis: Any, gap: str) -> tuple[int, int | None]:

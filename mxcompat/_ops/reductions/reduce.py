@@ -6,19 +6,18 @@ Half precision is accumulated in float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from mxcompat._array.array import array, wrap
 from mxcompat._array.casting import truth
-from mxcompat._array.promotion import promote, summed_dtype
+from mxcompat._array.promotion import summed_dtype
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as avals
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import TANGENT_DTYPE
 from mxcompat._jax import jnp, lax, lazy
 
 from ..arguments import INVALID, axes_of, check_axis_types, flag, require_array
@@ -160,16 +159,6 @@ _MEAN = reduction_record("mean", _mean, as_float, casts=False)
 _LOGSUMEXP = reduction_record("logsumexp", _logsumexp, as_float)
 _ALL = reduction_record("all", lambda *args: _of_truth(jnp.logical_and, *args), as_bool)
 _ANY = reduction_record("any", lambda *args: _of_truth(jnp.logical_or, *args), as_bool)
-
-
-@TANGENT_DTYPE.of(_ALL, _ANY)
-def _tangent_of_all(tangents: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype:
-    """Return the tangent dtype of `all` and `any`: as in MLX, that of a product, or bool if there is nothing to
-    reduce."""
-    dtype = promote(tangents[0], operands[0].dtype)
-    return avals.bool_ if operands[0].size == result.size else summed_dtype(dtype)
-
-
 _COUNT = op(
     "count_nonzero",
     lambda x, axes, keepdims: jnp.sum(truth(jnp.asarray(x)), axis=axes, keepdims=keepdims, dtype=jnp.int32),

@@ -1,4 +1,4 @@
-"""Host rules of the scans, and their derivatives.
+"""Rules of the scans.
 
 Each scan is reduced to the plain scan: along the last axis, forward, inclusive. A reverse scan reads the array from its
 end. An exclusive scan drops the element that no result includes. Half precision is accumulated in float32.
@@ -13,20 +13,24 @@ from typing import Any
 import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
 from mxcompat._graph.policy import FEW_ROWS, SCAN_STEPS, SCANNED_LINES, SHORT_ROW
 from mxcompat._graph.run.layout import contiguous
 from mxcompat._native import native
 
 from ..define import TABLE
-from . import scans  # noqa: F401  # for their records, in TABLE
+from .axes import along_axis
 from .blocks import widened
-from .host import inexact, narrowed
+from .precision import inexact, narrowed
 
 __all__: list[str] = []
 
 _BACKWARD = (..., slice(None, None, -1))
+
+
 _FIRST = (..., slice(None, 1))
+
+
 _BUT_FIRST, _BUT_LAST = (..., slice(1, None)), (..., slice(None, -1))
 
 
@@ -105,13 +109,6 @@ def _by_columns(step: np.ufunc, source: Any, target: Any) -> None:
         before = now
 
 
-HOST[TABLE["cumsum"]] = _scan(np.add, lambda dtype: 0)
-HOST[TABLE["cumprod"]] = _scan(np.multiply, lambda dtype: 1)
-HOST[TABLE["cummax"]] = _scan(np.maximum, _lowest)
-HOST[TABLE["cummin"]] = _scan(np.minimum, _highest)
-HOST[TABLE["logcumsumexp"]] = _scan(np.logaddexp, lambda dtype: -np.inf)
-
-
 def _derivatives(name: str, back: Callable[..., Any], forth: Callable[..., Any]) -> None:
     """Register the derivative rules of a scan, from those of the plain scan, `back(g, x)` and `forth(t, x)`."""
     op = TABLE[name]
@@ -151,7 +148,9 @@ def _sum_onwards(g: Any) -> Any:
     return np.add.accumulate(g[_BACKWARD], -1)[_BACKWARD]
 
 
+HOST[TABLE["cumsum"]] = _scan(np.add, lambda dtype: 0)
 _derivatives("cumsum", lambda g, x: _sum_onwards(g), lambda t, x: np.add.accumulate(t, -1))
+BATCH[TABLE["cumsum"]] = along_axis(0)
 
 
 def _products_before(x: Any) -> Any:
@@ -207,7 +206,9 @@ def _recurrence_of_rows(factors: Any, terms: Any) -> Any:
     return out.swapaxes(0, 1).reshape(count * length, *others)[:n]
 
 
+HOST[TABLE["cumprod"]] = _scan(np.multiply, lambda dtype: 1)
 _derivatives("cumprod", _cumprod_back, _cumprod_forth)
+BATCH[TABLE["cumprod"]] = along_axis(0)
 
 
 def _hits(x: Any, extreme: np.ufunc) -> Any:
@@ -234,8 +235,12 @@ def _extreme_forth(extreme: np.ufunc) -> Callable[..., Any]:
     return forth
 
 
+HOST[TABLE["cummax"]] = _scan(np.maximum, _lowest)
+HOST[TABLE["cummin"]] = _scan(np.minimum, _highest)
 _derivatives("cummax", _extreme_back(np.maximum), _extreme_forth(np.maximum))
 _derivatives("cummin", _extreme_back(np.minimum), _extreme_forth(np.minimum))
+BATCH[TABLE["cummax"]] = along_axis(0)
+BATCH[TABLE["cummin"]] = along_axis(0)
 
 
 def _in_two_parts(weighted: Callable[[Any], Any], values: Any) -> Any:
@@ -258,7 +263,9 @@ def _logcumsumexp_forth(t: Any, x: Any) -> Any:
     return _in_two_parts(lambda part: np.logaddexp.accumulate(part + x, -1) - y, t)
 
 
+HOST[TABLE["logcumsumexp"]] = _scan(np.logaddexp, lambda dtype: -np.inf)
 _derivatives("logcumsumexp", _logcumsumexp_back, _logcumsumexp_forth)
+BATCH[TABLE["logcumsumexp"]] = along_axis(0)
 
 
 @HOST.of(TABLE["diff"])
@@ -291,3 +298,6 @@ def _diff_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
 @PUSHFORWARD.of(TABLE["diff"])
 def _diff_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
     return _differences(widened(tangents[0]), *params)
+
+
+BATCH[TABLE["diff"]] = along_axis(1)

@@ -1,8 +1,9 @@
-"""Host rules of ops that keep the elements, or change only their dtype: casts, copies, bit casts, graph annotations,
+"""Rules of ops that keep the elements, or change only their dtype: casts, copies, bit casts, graph annotations,
 arrays made from arrays."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
@@ -14,10 +15,23 @@ from mxcompat._array.construct import CAST, COPY
 from mxcompat._array.nest import NEST
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.capture import ALIAS
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, READS_NOTHING, RESIDUALS
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import (
+    BATCH,
+    HOST,
+    INDEX_ERROR,
+    PULLBACK,
+    PUSHFORWARD,
+    READS_NOTHING,
+    RESIDUALS,
+    TANGENT_DTYPE,
+)
 
+from ..batching import all_batched, batched_elementwise
 from ..define import TABLE
 from .casts import ASTYPE, STOP_GRADIENT
+from .tangents import dtype_of_result
 
 __all__: list[str] = []
 
@@ -60,6 +74,10 @@ def _push_nothing(tangents: Sequence[Any], y: Any, params: tuple, x: Any) -> Any
     return np.zeros((), y.dtype)
 
 
+BATCH.of(ALIAS, ASTYPE, CAST, COPY, _CONTIGUOUS, STOP_GRADIENT, _VIEW)(batched_elementwise)
+TANGENT_DTYPE.of(ASTYPE, NEST)(dtype_of_result)
+
+
 @HOST.of(_VIEW)
 def _view(out: Aval, params: tuple, x: Any) -> Any:
     dtype = out.dtype
@@ -68,6 +86,11 @@ def _view(out: Aval, params: tuple, x: Any) -> Any:
         x = np.ascontiguousarray(x)
     x = x.view(numpy)
     return x != 0 if dtype._kind == "b" else x
+
+
+@INDEX_ERROR.of(_VIEW)
+def _no_derivative(transform: str, params: tuple, *_: Any) -> Exception:
+    return ValueError(f"[Primitive::{transform.lower()}] Not implemented for View {params[0]._label}.")
 
 
 @HOST.of(_DEPENDS)
@@ -83,6 +106,12 @@ def _pull_depends(g: tuple, y: Any, params: tuple, needs_grad: tuple[bool, ...],
 @PUSHFORWARD.of(_DEPENDS)
 def _push_depends(tangents: Sequence[Any], y: Any, params: tuple, *inputs: Any) -> Any:
     return tangents[: params[0]]
+
+
+@BATCH.of(_DEPENDS)
+def _depends_batched(op: Op, params: tuple, inputs: tuple, batched: tuple[bool, ...], size: int) -> Node:
+    (count,) = params
+    return apply(op, (*all_batched(inputs[:count], batched[:count], size), *inputs[count:]), params)
 
 
 @HOST.of(NEST)
@@ -109,6 +138,18 @@ def _push_nest(tangents: Sequence[Any], y: Any, params: tuple, *parts: Any) -> A
 
 def _real_or_complex(t: Any, dtype: np.dtype) -> Any:
     return (t.real if t.dtype.kind == "c" != dtype.kind else t).astype(dtype)
+
+
+@BATCH.of(NEST)
+def _nest_batched(op: Op, params: tuple, inputs: tuple, batched: tuple[bool, ...], size: int) -> Node:
+    shape, dtype = params
+    rows: list[Any] = []
+    for node in all_batched(inputs, batched, size):
+        if node.aval.dtype is not dtype:
+            node = apply(CAST, (node,), (dtype,))
+        rows.append(apply(TABLE["reshape"], (node,), ((size, math.prod(node.aval.shape[1:])),)))
+    joined = apply(TABLE["concatenate"], tuple(rows), (1,))
+    return apply(TABLE["reshape"], (joined,), ((size, *shape),))
 
 
 for _op in (ALIAS, ASTYPE, CAST, COPY, _CONTIGUOUS, STOP_GRADIENT, _DEPENDS, NEST):
