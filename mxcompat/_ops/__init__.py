@@ -5,7 +5,7 @@ The import of this package adds the methods and operators to `array` and registe
 
 from __future__ import annotations
 
-from . import methods, register
+from . import all_rules, methods
 from .elementwise import arithmetic, bitwise, casts, comparison, unary
 from .indexing import subscript
 from .movement import diagonals, joining, shape, transposition

@@ -21,6 +21,7 @@ from mxcompat._native import native
 
 from ..define import TABLE
 from ..elementwise.erf import erf_as_xla, erfinv
+from ..linalg.failures import SVD_FAILED, fails, holds_nan
 from . import continuous, discrete, state  # noqa: F401  they define the ops
 from .threefry import chain, words, words_of_each
 
@@ -260,3 +261,6 @@ def _permutation(out: Aval, params: tuple, key: np.ndarray) -> np.ndarray:
 def _permute(out: Aval, params: tuple, key: np.ndarray, x: Any) -> np.ndarray:
     (axis,) = params
     return np.take(x, argsorted(key, (x.shape[axis],)), axis=axis)
+
+
+fails(continuous.MULTIVARIATE_NORMAL, SVD_FAILED, lambda _, key, mean, cov: holds_nan(cov))

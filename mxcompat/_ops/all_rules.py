@@ -24,11 +24,11 @@ import mxcompat._ops.indexing.batch
 import mxcompat._ops.indexing.host
 import mxcompat._ops.indexing.index_errors
 import mxcompat._ops.indexing.pullback
-import mxcompat._ops.linalg.batch
-import mxcompat._ops.linalg.failures
-import mxcompat._ops.linalg.host
-import mxcompat._ops.linalg.host_lu
-import mxcompat._ops.linalg.pullback
+import mxcompat._ops.linalg.decompositions_rules
+import mxcompat._ops.linalg.eigen_rules
+import mxcompat._ops.linalg.lu_rules
+import mxcompat._ops.linalg.norm_rules
+import mxcompat._ops.linalg.solve_rules
 import mxcompat._ops.movement.batch
 import mxcompat._ops.movement.host
 import mxcompat._ops.movement.pullback

@@ -1,4 +1,7 @@
-"""LU factors in NumPy, which has no routine for them: column by column, for all matrices of a batch together."""
+"""Rules of LU factors and determinants: NumPy, derivatives and batching.
+
+NumPy has no routine for LU factors. They are computed column by column, for all matrices of a batch together.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
 
-from .host import or_xla
-from .lu import LU, LU_FACTOR
+from ..products.contraction import rounded, widened
+from .lapack import batch_matrices, or_xla, swapped, wide
+from .lu import DET, LU, LU_FACTOR, SLOGDET
 
 __all__: list[str] = []
 
@@ -48,18 +52,18 @@ def _factored(a: Any) -> tuple[Any, Any]:
     return both.reshape(a.shape), pivots.reshape(*batch, -1)
 
 
+@HOST.of(LU_FACTOR)
+@or_xla
+def _host_lu_factor(out: Any, params: tuple, a: Any) -> Any:
+    return _factored(a)
+
+
 def _places(pivots: Any, m: int) -> Any:
     """Return the new position of each row after the swaps."""
     found = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).reshape(-1, m).copy()
     for k, others in enumerate(pivots.reshape(-1, pivots.shape[-1]).T):
         _exchange(found, k, others)
     return np.argsort(found, -1).astype(np.uint32).reshape(*pivots.shape[:-1], m)
-
-
-@HOST.of(LU_FACTOR)
-@or_xla
-def _host_lu_factor(out: Any, params: tuple, a: Any) -> Any:
-    return _factored(a)
 
 
 @HOST.of(LU)
@@ -70,3 +74,53 @@ def _host_lu(out: Any, params: tuple, a: Any) -> Any:
     k = min(m, n)
     lower = np.tril(both[..., :k], -1) + np.eye(m, k, dtype=a.dtype)
     return _places(pivots, m), lower, np.triu(both[..., :k, :])
+
+
+@HOST.of(DET)
+@or_xla
+def _host_det(out: Any, params: tuple, a: Any) -> Any:
+    return rounded(np.linalg.det(wide(a)), out.dtype._numpy)
+
+
+@PULLBACK.of(DET)
+@or_xla
+def _pull_det(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
+    inverse = np.linalg.inv(widened(a, a.dtype))
+    return ((g * y)[..., None, None] * swapped(inverse),)
+
+
+def _trace_of(inverse: Any, t: Any) -> Any:
+    """Return the trace of the product of two matrices."""
+    return (swapped(inverse) * t).sum((-1, -2))
+
+
+@PUSHFORWARD.of(DET)
+@or_xla
+def _push_det(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
+    return y * _trace_of(np.linalg.inv(widened(a, a.dtype)), tangents[0])
+
+
+@HOST.of(SLOGDET)
+@or_xla
+def _host_slogdet(out: Any, params: tuple, a: Any) -> Any:
+    sign, logarithm = np.linalg.slogdet(wide(a))
+    if a.shape[-1] <= 3:  # MLX uses formulas for these, not pivots
+        sign = np.where(np.isnan(logarithm), 0, sign)
+    return tuple([rounded(x, o.dtype._numpy) for x, o in zip((sign, logarithm), out, strict=True)])
+
+
+@PULLBACK.of(SLOGDET)
+@or_xla
+def _pull_slogdet(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
+    if g[1] is None:
+        return (None,)
+    return (g[1][..., None, None] * swapped(np.linalg.inv(widened(a, a.dtype))),)
+
+
+@PUSHFORWARD.of(SLOGDET)
+@or_xla
+def _push_slogdet(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
+    return None, _trace_of(np.linalg.inv(widened(a, a.dtype)), tangents[0]).real
+
+
+BATCH.of(LU_FACTOR, LU, DET, SLOGDET)(batch_matrices)
