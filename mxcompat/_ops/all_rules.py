@@ -40,9 +40,9 @@ import mxcompat._ops.products.host_gathered
 import mxcompat._ops.products.pullback
 import mxcompat._ops.quantized.batch
 import mxcompat._ops.quantized.host
-import mxcompat._ops.random.batch
-import mxcompat._ops.random.host
-import mxcompat._ops.random.pullback
+import mxcompat._ops.random.continuous_rules
+import mxcompat._ops.random.discrete_rules
+import mxcompat._ops.random.state_rules
 import mxcompat._ops.reductions.batch
 import mxcompat._ops.reductions.host
 import mxcompat._ops.reductions.pullback
