@@ -15,10 +15,10 @@ import mxcompat._ops.elementwise.host_unary
 import mxcompat._ops.elementwise.pullback_binary
 import mxcompat._ops.elementwise.pullback_unary
 import mxcompat._ops.elementwise.tangents
-import mxcompat._ops.fast.attention_host
-import mxcompat._ops.fast.batch
-import mxcompat._ops.fast.delta_host
-import mxcompat._ops.fast.host
+import mxcompat._ops.fast.attention_rules
+import mxcompat._ops.fast.delta_rules
+import mxcompat._ops.fast.norms_rules
+import mxcompat._ops.fast.rope_rules
 import mxcompat._ops.fft.host
 import mxcompat._ops.indexing.batch
 import mxcompat._ops.indexing.host
