@@ -20,10 +20,10 @@ import mxcompat._ops.fast.delta_rules
 import mxcompat._ops.fast.norms_rules
 import mxcompat._ops.fast.rope_rules
 import mxcompat._ops.fft.host
-import mxcompat._ops.indexing.batch
-import mxcompat._ops.indexing.host
-import mxcompat._ops.indexing.index_errors
-import mxcompat._ops.indexing.pullback
+import mxcompat._ops.indexing.gather_rules
+import mxcompat._ops.indexing.put_rules
+import mxcompat._ops.indexing.room_rules
+import mxcompat._ops.indexing.scatter_rules
 import mxcompat._ops.linalg.decompositions_rules
 import mxcompat._ops.linalg.eigen_rules
 import mxcompat._ops.linalg.lu_rules
