@@ -33,11 +33,10 @@ import mxcompat._ops.movement.batch
 import mxcompat._ops.movement.host
 import mxcompat._ops.movement.pullback
 import mxcompat._ops.padding.padded_rules
-import mxcompat._ops.products.batch
-import mxcompat._ops.products.host
-import mxcompat._ops.products.host_einsum
-import mxcompat._ops.products.host_gathered
-import mxcompat._ops.products.pullback
+import mxcompat._ops.products.einsum_rules
+import mxcompat._ops.products.gathered_rules
+import mxcompat._ops.products.matmul_rules
+import mxcompat._ops.products.vectors_rules
 import mxcompat._ops.quantized.batch
 import mxcompat._ops.quantized.host
 import mxcompat._ops.random.continuous_rules

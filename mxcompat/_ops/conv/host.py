@@ -24,8 +24,7 @@ from mxcompat._native import native
 from mxcompat._native.convolutions import Convolution
 
 from ..define import TABLE
-from ..products.contraction import rounded, times, widened
-from ..products.pullback import bilinear
+from ..products.contraction import bilinear, rounded, times, widened
 from .primitive import CONV, Sizes
 
 __all__: list[str] = []

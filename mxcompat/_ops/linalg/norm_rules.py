@@ -17,8 +17,7 @@ from mxcompat._jax import jnp
 
 from ..batching import aligned
 from ..define import as_float
-from ..products.contraction import rounded, widened
-from ..products.pullback import bilinear
+from ..products.contraction import bilinear, rounded, widened
 from .failures import SVD_FAILED, fails, holds_nan
 from .norm import CROSS, NORM, is_spectral
 
