@@ -37,8 +37,10 @@ import mxcompat._ops.products.einsum_rules
 import mxcompat._ops.products.gathered_rules
 import mxcompat._ops.products.matmul_rules
 import mxcompat._ops.products.vectors_rules
-import mxcompat._ops.quantized.batch
-import mxcompat._ops.quantized.host
+import mxcompat._ops.quantized.fp8_rules
+import mxcompat._ops.quantized.matmul_rules
+import mxcompat._ops.quantized.qqmm_rules
+import mxcompat._ops.quantized.quantize_rules
 import mxcompat._ops.random.continuous_rules
 import mxcompat._ops.random.discrete_rules
 import mxcompat._ops.random.state_rules
