@@ -19,7 +19,8 @@ import mxcompat._ops.fast.attention_rules
 import mxcompat._ops.fast.delta_rules
 import mxcompat._ops.fast.norms_rules
 import mxcompat._ops.fast.rope_rules
-import mxcompat._ops.fft.host
+import mxcompat._ops.fft.stft_rules
+import mxcompat._ops.fft.transforms_rules
 import mxcompat._ops.indexing.gather_rules
 import mxcompat._ops.indexing.put_rules
 import mxcompat._ops.indexing.room_rules
