@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import mxcompat._ops.conv.host
-import mxcompat._ops.conv.host_signal
+import mxcompat._ops.conv.primitive_rules
+import mxcompat._ops.conv.signal_rules
 import mxcompat._ops.cost
 import mxcompat._ops.creation.batch
 import mxcompat._ops.creation.host

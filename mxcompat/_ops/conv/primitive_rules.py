@@ -1,4 +1,4 @@
-"""Convolutions in NumPy, on the host.
+"""Rules of convolutions, in NumPy and for batching.
 
 Float32 is computed in C (`_native/convolve.c`). Without the C code, and for other dtypes, the input patches, a strided
 view, are multiplied by the kernel as a matrix. If each output channel reads one input channel, the result is a sum of
@@ -28,9 +28,6 @@ from ..products.contraction import bilinear, rounded, times, widened
 from .primitive import CONV, Sizes
 
 __all__: list[str] = []
-
-if native is not None:  # XLA calls the same C functions as NumPy's tier, so it is not faster
-    QUICK.add(CONV)
 
 Slices = tuple[slice, ...]
 
@@ -184,7 +181,8 @@ def _host_conv(out: Any, params: tuple, x: Any, w: Any) -> Any:
     return rounded(_convolved(widened(x, dtype), widened(w, dtype), params), dtype)
 
 
-RESIDUALS[CONV] = READS_INPUTS
+if native is not None:  # XLA calls the same C functions as NumPy's tier, so it is not faster
+    QUICK.add(CONV)
 
 
 @PULLBACK.of(CONV)
@@ -250,6 +248,9 @@ def _pull_weight(g: Any, x: Any, shape: Sizes, plan: Plan, params: tuple) -> Any
 @PUSHFORWARD.of(CONV)
 def _push_conv(tangents: Any, y: Any, params: tuple, x: Any, w: Any) -> Any:
     return bilinear(lambda a, b: _convolved(a, b, params), tangents, y.dtype, x, w)
+
+
+RESIDUALS[CONV] = READS_INPUTS
 
 
 @BATCH.of(CONV)

@@ -1,4 +1,4 @@
-"""One-dimensional convolution and the Hadamard transform in NumPy, and their derivatives."""
+"""Rules of one-dimensional convolution and the Hadamard transform."""
 
 from __future__ import annotations
 
