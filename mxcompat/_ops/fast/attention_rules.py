@@ -13,8 +13,9 @@ import numpy as np
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
+from mxcompat._graph.ir.rules import BATCH, CONTRACTION, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
 
+from ..padding.padded import Paddings, check_rows, stretched
 from ..products.contraction import times
 from .attention import ATTENTION, rows_at_a_time
 from .merged_batches import merged_batch, reshaped, split_batch
@@ -248,3 +249,15 @@ def _batch_attention(op: Op, params: tuple, inputs: tuple, batched: tuple, size:
     if masked:
         masks = (_mask(masks[0], batched[4], size, batch),)
     return split_batch(apply(op, (*merged, inputs[3], *masks, *inputs[4 + masked :]), params), size, batch)
+
+
+@CONTRACTION.of(ATTENTION)
+def _attention_contraction(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
+    q, k, v, scale, *rest = node.inputs
+    causal, masked, sinks, _ = node.params
+    pad = paddings.reading(k, 2)
+    check_rows(q, pad)
+    inputs = [q, pad(k, 2), pad(v, 2), scale]
+    if masked:
+        inputs.append(stretched(rest.pop(0), -1, pad))
+    return (*inputs, pad.length, *rest), (causal, masked, sinks, True)

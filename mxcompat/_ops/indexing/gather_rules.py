@@ -15,11 +15,12 @@ import numpy as np
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, INDEX_ERROR, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
+from mxcompat._graph.ir.rules import BATCH, HOST, INDEX_ERROR, PADDING, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
 
 from ..define import broadcast
 from ..movement.batch import reshaped, swapped_in
 from ..movement.pullback import linear
+from ..padding.padded import Exact, Padding, again, axis_read
 from .batch_axis import batched_indices, numbered, own_shape, permuted, spot_of
 from .gather import DYNAMIC_SLICE, GATHER, GATHER_AXIS, SLICE
 from .places import ALL, Places, block_starts, picked_along, positions, raw, window
@@ -75,6 +76,24 @@ def _batch_slice(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int
     if plan and plan[0] == "*":
         x, plan = reshaped(x, size, x.aval.size // size), plan[1:]
     return apply(op, (x, *starts), ((":", *plan),))
+
+
+@PADDING.of(SLICE)
+def _padded_slice(node: Node, axis: int, pad: Padding) -> Node:
+    source = node.inputs[0]
+    plan = list(node.params[0])
+    plan += [":"] * (source.aval.ndim - len(plan) + plan.count("+"))
+    k = [k for k, entry in enumerate(plan) if entry != "i"][axis]
+    along = axis_read(plan, k)
+    if plan[k] == ":":
+        source = pad(source, along)
+    elif plan[k] != (pad.n, 1, 0) or source.aval.shape[along] < pad.room:
+        raise Exact
+    else:
+        plan[k] = ":" if source.aval.shape[along] == pad.room else (pad.room, 1, 0)
+    while plan and plan[-1] == ":":
+        plan.pop()
+    return again(node, (source, *node.inputs[1:]), (tuple(plan),)) if plan else source
 
 
 @HOST.of(GATHER)

@@ -9,9 +9,10 @@ import numpy as np
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
+from mxcompat._graph.ir.rules import BATCH, HOST, PADDING, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
 
 from ..movement.pullback import linear
+from ..padding.padded import Padding, again
 from .room import PREFIX
 
 __all__: list[str] = []
@@ -39,3 +40,14 @@ RESIDUALS[PREFIX] = Residuals(slice(1, None), False)
 def _batch_prefix(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
     axis, count = params
     return apply(op, inputs, (axis + 1, count))
+
+
+@PADDING.of(PREFIX)
+def _padded_prefix(node: Node, axis: int, pad: Padding) -> Node:
+    along, _ = node.params
+    (buffer,) = node.inputs
+    if along != axis:
+        return again(node, (pad(buffer, axis),))
+    if buffer.aval.shape[axis] == pad.room:
+        return buffer
+    return again(node, (buffer,), (axis, pad.room))

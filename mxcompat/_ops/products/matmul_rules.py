@@ -10,11 +10,22 @@ import numpy as np
 from mxcompat._graph.ir.aval import aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS, Residuals
+from mxcompat._graph.ir.rules import (
+    BATCH,
+    CONTRACTION,
+    HOST,
+    PADDING,
+    PULLBACK,
+    PUSHFORWARD,
+    READS_INPUTS,
+    RESIDUALS,
+    Residuals,
+)
 from mxcompat._graph.policy import MOST_PLANS
 
 from ..batching import aligned, broadcast_unbatched, rank
 from ..define import TABLE
+from ..padding.padded import Padding, Paddings, again, check_matrices, check_rows, stretched
 from .batched_sums import batched_sum, labels_of, own_shapes
 from .contraction import (
     Numbers,
@@ -85,6 +96,28 @@ def _batch_matmul(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tupl
         return apply(op, inputs, params)
     operands, gone = _matrices(x, y, batched)
     return _squeezed(apply(op, operands, params), gone)
+
+
+@PADDING.of(MATMUL)
+def _padded_product(node: Node, axis: int, pad: Padding) -> Node:
+    x, y = node.inputs
+    check_matrices(x, y)
+    k = axis - node.aval.ndim
+    if k < -2:
+        return again(node, (stretched(x, k, pad), stretched(y, k, pad)))
+    if k == -2:
+        return again(node, (pad(x, x.aval.ndim - 2), y))
+    return again(node, (x, pad(y, y.aval.ndim - 1)))
+
+
+@CONTRACTION.of(MATMUL)
+def _product_contraction(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
+    x, y = node.inputs
+    check_matrices(x, y)
+    k = y.aval.ndim - 2
+    pad = paddings.reading(y, k)
+    check_rows(x, pad)
+    return (pad.blank(x, x.aval.ndim - 1, 0.0), pad.blank(y, k, 0.0)), node.params
 
 
 def _scaled_sum(product: Any, c: Any, alpha: Any, beta: Any) -> Any:

@@ -12,11 +12,12 @@ import numpy as np
 
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, QUICK
+from mxcompat._graph.ir.rules import BATCH, CONTRACTION, HOST, PADDING, PULLBACK, PUSHFORWARD, QUICK
 from mxcompat._native import native
 from mxcompat._native.products import KINDS
 
 from ..batching import aligned
+from ..padding.padded import Exact, Padding, Paddings, again, check_matrices, check_rows, stretched
 from ..products.contraction import multiply, pull_product, rounded, swapped, wide_dtype, widened
 from ..products.stored import multiplied
 from .codes import decode, grouped, unpack
@@ -102,6 +103,30 @@ def _batch_product(
         return None
     (x,) = aligned((x,), (True,), w.aval.ndim)
     return apply(op, (x, *inputs[1:]), params)
+
+
+@PADDING.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
+def _padded_product(node: Node, axis: int, pad: Padding) -> Node:
+    x, *matrix = node.inputs
+    check_matrices(x, *matrix)
+    k = axis - node.aval.ndim
+    if k == -2:
+        return again(node, (pad(x, x.aval.ndim - 2), *matrix))
+    if k < -2:
+        return again(node, tuple([stretched(i, k, pad) for i in node.inputs]))
+    if not node.params[1]:
+        raise Exact  # the axis is packed
+    return again(node, (x, *[pad(i, i.aval.ndim - 2) for i in matrix]))
+
+
+@CONTRACTION.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP)
+def _product_contraction(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
+    x, *matrix = node.inputs
+    check_matrices(x, *matrix)
+    k = x.aval.ndim - 1
+    pad = paddings.reading(matrix[0], matrix[0].aval.ndim - 2)
+    check_rows(x, pad)
+    return (pad.blank(x, k, 0.0), *[pad.blank(i, i.aval.ndim - 2, 0.0) for i in matrix]), node.params
 
 
 def _gathered(params: tuple, x: Any, inputs: tuple) -> Selected | None:
