@@ -18,8 +18,8 @@ import numpy as np
 
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, QUICK, READS_INPUTS, RESIDUALS
-from mxcompat._graph.policy import MOST_PLANS, PATCHES_AT_A_TIME
+from mxcompat._graph.ir.rules import BATCH, COST, HOST, PULLBACK, PUSHFORWARD, QUICK, READS_INPUTS, RESIDUALS
+from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, MOST_PLANS, OP_SECONDS, PATCHES_AT_A_TIME
 from mxcompat._native import native
 from mxcompat._native.convolutions import Convolution
 
@@ -179,6 +179,13 @@ def _one_channel(x: Any, w: Any, plan: Plan, groups: int) -> Any:
 def _host_conv(out: Any, params: tuple, x: Any, w: Any) -> Any:
     dtype = out.dtype._numpy
     return rounded(_convolved(widened(x, dtype), widened(w, dtype), params), dtype)
+
+
+@COST.of(CONV)
+def _convolution_cost(out: Any, params: tuple, x: Any, w: Any, *others: Any) -> float:
+    """Return the cost of a convolution. C reads the inputs where they are; NumPy copies them to patches first."""
+    copies = 0.0 if native is not None else BYTE_SECONDS
+    return 10 * OP_SECONDS + (FLOP_SECONDS + copies) * out.size * math.prod(w.shape[1:])
 
 
 if native is not None:  # XLA calls the same C functions as NumPy's tier, so it is not faster

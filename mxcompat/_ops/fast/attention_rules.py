@@ -6,6 +6,7 @@ into the axis of batches.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,8 @@ import numpy as np
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, CONTRACTION, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
+from mxcompat._graph.ir.rules import BATCH, CONTRACTION, COST, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
+from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, OP_SECONDS
 
 from ..padding.padded import Paddings, check_rows, stretched
 from ..products.contraction import times
@@ -134,6 +136,12 @@ def _attention(out: Aval, params: tuple, *inputs: Any) -> Any:
 def _transposed_times(left: Any, right: Any, groups: int) -> Any:
     """Return the product summed over the queries and over the heads of a group."""
     return np.matmul(_by_groups(left, groups).swapaxes(-1, -2), _by_groups(right, groups))
+
+
+@COST.of(ATTENTION)
+def _attention_cost(out: Any, params: tuple, q: Any, k: Any, *others: Any) -> float:
+    scores = math.prod(q.shape[:-1]) * k.shape[-2]
+    return 10 * OP_SECONDS + scores * (2 * FLOP_SECONDS * q.shape[-1] + 20 * BYTE_SECONDS)
 
 
 def _slopes(weights: Any, moved: Any) -> tuple[Any, Any]:

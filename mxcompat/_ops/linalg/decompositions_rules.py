@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import BATCH, COST, HOST, LAPACK, PULLBACK, PUSHFORWARD
 
 from .decompositions import CHOLESKY, QR, SINGULAR_VALUES, SVD
 from .failures import SVD_FAILED, fails, holds_nan
-from .lapack import batch_matrices, dot, lapack, or_xla, swapped
+from .lapack import batch_matrices, cubic_cost, dot, lapack, or_xla, swapped
 
 __all__: list[str] = []
 
@@ -72,3 +72,7 @@ def _push_cholesky(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 
 
 BATCH.of(QR, SVD, SINGULAR_VALUES, CHOLESKY)(batch_matrices)
+
+
+COST.of(QR, SVD, SINGULAR_VALUES, CHOLESKY)(cubic_cost)
+LAPACK.update((QR, SVD, SINGULAR_VALUES, CHOLESKY))

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import BATCH, COST, HOST, LAPACK, PULLBACK, PUSHFORWARD
 
 from .eigen import EIG, EIGH, EIGVALS, EIGVALSH
-from .lapack import batch_matrices, dot, lapack, or_xla, swapped
+from .lapack import batch_matrices, cubic_cost, dot, lapack, or_xla, swapped
 
 __all__: list[str] = []
 
@@ -89,3 +89,7 @@ def _host_eigvals(out: Any, params: tuple, a: Any) -> Any:
 
 
 BATCH.of(EIGH, EIGVALSH, EIG, EIGVALS)(batch_matrices)
+
+
+COST.of(EIGH, EIGVALSH, EIG, EIGVALS)(cubic_cost)
+LAPACK.update((EIGH, EIGVALSH, EIG, EIGVALS))

@@ -17,8 +17,9 @@ import numpy as np
 
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
+from mxcompat._graph.policy import FLOP_SECONDS, OP_SECONDS
 
-__all__ = ["batch_matrices", "dot", "lapack", "or_xla", "swapped", "triangle", "wide"]
+__all__ = ["batch_matrices", "cubic_cost", "dot", "lapack", "or_xla", "swapped", "triangle", "wide"]
 
 dot = np.matmul
 
@@ -62,6 +63,10 @@ def lapack(name: str, a: Any, signature: str) -> Any:
 
 def wide(a: Any) -> Any:
     return a if a.dtype == np.float64 else a.astype(np.float32, copy=False)
+
+
+def cubic_cost(out: Any, params: tuple, x: Any, *others: Any) -> float:
+    return 10 * OP_SECONDS + 10 * FLOP_SECONDS * x.size * (x.shape[-1] if x.ndim else 1)
 
 
 def batch_matrices(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int) -> Node:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import BATCH, COST, HOST, LAPACK, PULLBACK, PUSHFORWARD
+from mxcompat._graph.policy import BYTE_SECONDS, OP_SECONDS
 
 from ..products.contraction import rounded, widened
-from .lapack import batch_matrices, or_xla, swapped, wide
+from .lapack import batch_matrices, cubic_cost, or_xla, swapped, wide
 from .lu import DET, LU, LU_FACTOR, SLOGDET
 
 __all__: list[str] = []
@@ -76,6 +77,15 @@ def _host_lu(out: Any, params: tuple, a: Any) -> Any:
     return _places(pivots, m), lower, np.triu(both[..., :k, :])
 
 
+@COST.of(LU_FACTOR, LU)
+def _lu_cost(out: Any, params: tuple, x: Any) -> float:
+    columns = min(x.shape[-2:])
+    return columns * (10 * OP_SECONDS + 2 * BYTE_SECONDS * x.dtype.size * x.size)
+
+
+LAPACK.update((LU_FACTOR, LU))
+
+
 @HOST.of(DET)
 @or_xla
 def _host_det(out: Any, params: tuple, a: Any) -> Any:
@@ -124,3 +134,7 @@ def _push_slogdet(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 
 
 BATCH.of(LU_FACTOR, LU, DET, SLOGDET)(batch_matrices)
+
+
+COST.of(DET, SLOGDET)(cubic_cost)
+LAPACK.update((DET, SLOGDET))

@@ -10,7 +10,7 @@ from mxcompat._array.casting import converted_on_host
 from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import BATCH, HOST, LAPACK, PULLBACK, PUSHFORWARD
 from mxcompat._graph.run.short_rows import reduced
 from mxcompat._graph.run.values import in_order
 from mxcompat._jax import jnp
@@ -129,6 +129,9 @@ fails(
     NORM, SVD_FAILED, lambda params, a: holds_nan(jnp.moveaxis(a, params[1], (-2, -1))),
     when=lambda params: is_spectral(*params[:2]),
 )  # fmt: skip
+
+
+LAPACK.add(NORM)
 
 
 def cross(a: Any, b: Any, axis: int, shape: tuple[int, ...]) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import BATCH, COST, HOST, LAPACK, PULLBACK, PUSHFORWARD
 from mxcompat._jax import jax, jnp
 
 from ..batching import aligned, rank
@@ -16,7 +16,7 @@ from ..define import TABLE
 from ..products.contraction import rounded
 from .common import transpose
 from .failures import SVD_FAILED, fails, holds_nan
-from .lapack import batch_matrices, dot, lapack, or_xla, swapped, triangle
+from .lapack import batch_matrices, cubic_cost, dot, lapack, or_xla, swapped, triangle
 from .solve import CHOLESKY_INV, INV, PINV, SOLVE, SOLVE_TRIANGULAR, TRI_INV, operands, spread
 
 __all__: list[str] = []
@@ -229,3 +229,7 @@ def _batch_system(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tupl
 
 for _op in (TRI_INV, CHOLESKY_INV, SOLVE_TRIANGULAR):
     fails(_op, _TRIANGLE, lambda _, a, *b: _zero_on_diagonal(a))
+
+
+COST.of(INV, TRI_INV, CHOLESKY_INV, PINV, SOLVE, SOLVE_TRIANGULAR)(cubic_cost)
+LAPACK.update((INV, TRI_INV, CHOLESKY_INV, PINV, SOLVE, SOLVE_TRIANGULAR))

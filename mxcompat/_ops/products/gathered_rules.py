@@ -8,9 +8,10 @@ import numpy as np
 
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import BATCH, COST, HOST, PULLBACK, PUSHFORWARD
 
 from ..batching import aligned, broadcast_unbatched, rank
+from ..cost import product_cost
 from .batched_sums import own_shapes
 from .contraction import bilinear, chosen, clipped, multiply, pull_product, rounded, widened
 from .gathered import BLOCK_MASKED_MM, GATHER_MM, SEGMENTED_MM, mask_shape
@@ -201,3 +202,6 @@ def _batch_segmented(
     op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int
 ) -> Node | None:
     return None if any(batched[:2]) else apply(op, inputs, params)
+
+
+COST.of(GATHER_MM, BLOCK_MASKED_MM, SEGMENTED_MM)(product_cost)

@@ -13,6 +13,7 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import (
     BATCH,
     CONTRACTION,
+    COST,
     HOST,
     PADDING,
     PULLBACK,
@@ -24,6 +25,7 @@ from mxcompat._graph.ir.rules import (
 from mxcompat._graph.policy import MOST_PLANS
 
 from ..batching import aligned, broadcast_unbatched, rank
+from ..cost import product_cost
 from ..define import TABLE
 from ..padding.padded import Padding, Paddings, again, check_matrices, check_rows, stretched
 from .batched_sums import batched_sum, labels_of, own_shapes
@@ -224,3 +226,6 @@ def _batch_tensordot(
     avals = [aval(shape, n.aval.dtype) for n, shape in zip(inputs, own_shapes(inputs, batched), strict=True)]
     terms, output = labels_of(avals[0].ndim, avals[1].ndim, contracted_axes(avals[0], avals[1], params[0]))
     return batched_sum(terms, output, inputs, batched)
+
+
+COST.of(MATMUL, ADDMM, TENSORDOT)(product_cost)

@@ -12,9 +12,10 @@ from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
+from mxcompat._graph.ir.rules import BATCH, COST, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
 
 from ..batching import all_batched
+from ..cost import product_cost
 from ..define import TABLE
 from .batched_sums import batched_sum, labels_of, own_shapes
 from .contraction import Numbers, bilinear, contract, pull_contraction, rounded, wide_dtype, widened
@@ -41,6 +42,9 @@ def _of_vectors(product: Any) -> Any:
 
 
 HOST[INNER] = _of_vectors(inner)
+
+
+COST.of(INNER)(product_cost)
 
 
 @PULLBACK.of(INNER)

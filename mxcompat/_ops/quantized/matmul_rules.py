@@ -12,11 +12,12 @@ import numpy as np
 
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, CONTRACTION, HOST, PADDING, PULLBACK, PUSHFORWARD, QUICK
+from mxcompat._graph.ir.rules import BATCH, CONTRACTION, COST, HOST, PADDING, PULLBACK, PUSHFORWARD, QUICK
 from mxcompat._native import native
 from mxcompat._native.products import KINDS
 
 from ..batching import aligned
+from ..cost import quantized_cost
 from ..padding.padded import Exact, Padding, Paddings, again, check_matrices, check_rows, stretched
 from ..products.contraction import multiply, pull_product, rounded, swapped, wide_dtype, widened
 from ..products.stored import multiplied
@@ -186,3 +187,6 @@ def _batch_gather(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tupl
     (given[0],) = aligned(inputs[:1], batched[:1], batch + 2)
     (given[place],) = aligned(inputs[place : place + 1], batched[place : place + 1], batch)
     return apply(op, tuple(given), params)
+
+
+COST.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP, GATHER_QMM, GATHER_QMM_FP)(quantized_cost)

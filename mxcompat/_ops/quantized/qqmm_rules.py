@@ -8,9 +8,10 @@ import numpy as np
 
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, QUICK
+from mxcompat._graph.ir.rules import BATCH, COST, HOST, PULLBACK, QUICK
 from mxcompat._native import native
 
+from ..cost import quantized_cost
 from ..products.contraction import multiply, pull_product, rounded
 from ..products.stored import multiplied
 from .codes import decode, rounded_through
@@ -86,3 +87,6 @@ def _host_gather_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> 
 
 if native is not None:  # XLA calls the same C functions as NumPy's tier, so it is not faster
     QUICK.update((QQMM, GATHER_QQMM))
+
+
+COST.of(QQMM, GATHER_QQMM)(quantized_cost)
