@@ -11,7 +11,6 @@ from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 
 from .define import TABLE
-from .movement import arrange, shape  # noqa: F401  # for their records, in TABLE
 
 __all__ = ["aligned", "all_batched", "batched_elementwise", "broadcast_unbatched", "rank"]
 
