@@ -1,5 +1,5 @@
 /* The Python functions of `products.c`, `stored.c` and `convolve.c`, see `_ops/products/stored.py` and
-   `_ops/conv/host.py`. */
+   `_ops/conv/primitive_rules.py`. */
 #include "in_c.h"
 #include "kernels.h"
 

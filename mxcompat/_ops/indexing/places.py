@@ -20,9 +20,9 @@ from .gather import layout, subscript
 from .plan import Plan, has_arrays, source_axes
 from .rows import update_rows
 
-__all__ = ["Places", "positions", "raw", "window"]
+__all__ = ["ALL", "Places", "block_starts", "picked_along", "positions", "raw", "window"]
 
-_ALL = slice(None)
+ALL = slice(None)
 
 
 def positions(index: Any, n: int) -> Any:
@@ -90,11 +90,11 @@ def _form(shape: tuple[int, ...], plan: Plan, shapes: tuple[tuple[int, ...], ...
     arrays = []
     for n, entry in zip(shape, source_axes(plan, len(shape)), strict=True):
         if entry == ":":
-            basic.append(_ALL)
+            basic.append(ALL)
         elif gathered and (entry == "a" or (entry == "i" and op == "gather")):
             arrays.append(shapes[len(parts)])
             parts.append((-1, entry))
-            basic.append(_ALL)
+            basic.append(ALL)
         elif type(entry) is tuple and entry[2] is not None:
             basic.append(window(entry, iter(())))
         else:
@@ -239,3 +239,25 @@ class Places:
                 inside &= here
                 places[k] = place.clip(0, n - 1)
         return places, inside
+
+
+def picked_along(shape: tuple[int, ...], index: Any, axis: int) -> tuple[Any, ...]:
+    """Return the index that selects elements along one axis of an array with this shape and broadcasts along the
+    others."""
+    ndim = len(shape)
+    return tuple(
+        [
+            index if k == axis else 0 if n == 1 else np.arange(n).reshape(-1, *[1] * (ndim - 1 - k))
+            for k, n in enumerate(shape)
+        ]
+    )
+
+
+def block_starts(starts: Any, axes: Sequence[int], shape: tuple[int, ...], size: Sequence[int]) -> tuple[slice, ...]:
+    """Return the index of a block whose starts are in an array. A start is moved if the block would not fit."""
+    index = [slice(0, s) for s in size]
+    for start, axis in zip(starts.reshape(-1), axes, strict=True):
+        n, s = shape[axis], size[axis]
+        low = min(max(int(positions(start, n)), 0), n - s)
+        index[axis] = slice(low, low + s)
+    return tuple(index)

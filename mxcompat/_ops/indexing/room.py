@@ -16,7 +16,6 @@ from typing import Any
 
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import Node, apply
-from mxcompat._graph.ir.rules import HOST
 from mxcompat._graph.policy import PADDED_ROOM
 from mxcompat._jax import lax
 
@@ -38,12 +37,6 @@ def _prefix_aval(x: Aval, *, axis: int, size: int) -> Aval:
 
 PREFIX = op("prefix", by_bits(_prefix), _prefix_aval, ("axis", "size"))
 """The first entries of a buffer along an axis. The entries behind them are zeros."""
-
-
-@HOST.of(PREFIX)
-def _prefix_on_host(out: Aval, params: tuple, x: Any) -> Any:
-    axis, size = params
-    return x[(slice(None),) * axis + (slice(size),)]
 
 
 def grown(nodes: Sequence[Node], axis: int, join: Any) -> Node | None:

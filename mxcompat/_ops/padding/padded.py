@@ -2,7 +2,7 @@
 
 XLA's shapes are static, so a read such as `buffer[..., :n, :]` would be compiled again for every n. Instead, such a
 read gets a *padded node*: the whole buffer, whose first n entries are valid. The other entries may hold anything. A
-rule for each op (`padded_rules`) derives its padded node from those of the inputs. At a *contraction*, where the axis
+PADDING rule for each op derives its padded node from those of the inputs. At a *contraction*, where the axis
 is summed over, the invalid entries are replaced by a neutral value. The result is that of the exact read, and n is a
 runtime number that does not cause a compilation.
 
@@ -22,7 +22,7 @@ from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import TRACED, Node, tracers
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import CONTRACTION, HOST, PADDING
+from mxcompat._graph.ir.rules import CONTRACTION, PADDING
 from mxcompat._graph.run.evaluate import pre_eval_hooks
 from mxcompat._jax import jnp, lax
 
@@ -31,7 +31,10 @@ from ..indexing.gather import SLICE
 from ..indexing.plan import place
 from ..indexing.room import PREFIX
 
-__all__ = ["Exact", "Padding", "Paddings", "again", "axis_read", "build", "pad_contraction"]
+__all__ = [
+    "BLANK", "Exact", "Padding", "Paddings", "again", "axis_read", "build", "check_matrices", "check_rows",
+    "pad_contraction", "stretched",
+]  # fmt: skip
 
 
 class Exact(Exception):
@@ -133,6 +136,26 @@ def again(node: Node, inputs: tuple[Node, ...], params: tuple | None = None) -> 
     return build(node.op, inputs, node.params if params is None else params, node.where)  # type: ignore[arg-type]
 
 
+def stretched(node: Node, axis: int, pad: Padding) -> Node:
+    """Return an operand that is broadcast, padded along an axis counted from the end."""
+    k = axis + node.aval.ndim
+    return node if k < 0 or node.aval.shape[k] == 1 else pad(node, k)
+
+
+def check_matrices(*nodes: Node) -> None:
+    """Raise Exact for vectors, and for a matrix times a batch of quantized matrices, where only the first operand is
+    2-D."""
+    if any(node.aval.ndim < 2 for node in nodes) or nodes[0].aval.ndim == 2 < nodes[-1].aval.ndim:
+        raise Exact
+
+
+def check_rows(queries: Node, pad: Padding) -> None:
+    """Raise Exact if the queries have as many rows as keys: this is a whole prompt, and another prompt has another
+    shape anyway."""
+    if queries.aval.shape[-2] == pad.n:
+        raise Exact
+
+
 def _blank(x: Any, n: Any, *, axis: int, value: float) -> Any:
     place = lax.broadcasted_iota(np.int32, (x.shape[axis], *[1] * (x.ndim - axis - 1)), 0)
     return jnp.where(place < n, x, jnp.asarray(value, x.dtype))
@@ -144,14 +167,6 @@ def _blank_aval(x: Aval, n: Aval, *, axis: int, value: float) -> Aval:
 
 BLANK = op("blank", _blank, _blank_aval, ("axis", "value"))
 """The first n entries along an axis, with a value in place of the others. Inputs: the array, n."""
-
-
-@HOST.of(BLANK)
-def _blank_on_host(out: Aval, params: tuple, x: Any, n: Any) -> Any:
-    axis, value = params
-    filled = x.copy()
-    filled[(slice(None),) * axis + (slice(int(n), None),)] = value
-    return filled
 
 
 _noted: list[ref[Node]] = []

@@ -27,8 +27,8 @@ from mxcompat._graph.run.blas import is_limited
 from mxcompat._graph.run.parts import in_parts, threads
 
 __all__ = [
-    "Numbers", "chosen", "clipped", "contract", "multiply", "pull_contraction", "pull_product", "rounded", "swapped",
-    "times", "wide_dtype", "widened",
+    "Numbers", "bilinear", "chosen", "clipped", "contract", "multiply", "pull_contraction", "pull_product", "rounded",
+    "swapped", "times", "wide_dtype", "widened",
 ]  # fmt: skip
 
 _HALVES = {np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)}
@@ -248,3 +248,12 @@ def chosen(x: Any, indices: Any, matrix: Callable[[int], Any], count: int, shape
         places = np.flatnonzero(number == k)
         out[places] = multiply(rows[places], matrix(int(k)))
     return out.reshape(*batch, *out.shape[-2:])
+
+
+def bilinear(product: Any, tangents: Any, dtype: Any, x: Any, y: Any) -> Any:
+    """Return the tangent of a product of two operands."""
+    dx, dy = tangents
+    if dy is None:
+        return product(widened(dx, dtype), widened(y, dtype))
+    moved = product(widened(x, dtype), widened(dy, dtype))
+    return moved if dx is None else moved + product(widened(dx, dtype), widened(y, dtype))

@@ -19,7 +19,7 @@ from ..define import broadcast, op
 from ..movement.diagonals import sum_dtype
 from .matmul import common, contract, inexact, wide
 
-__all__ = ["inner", "kron", "outer", "vecdot"]
+__all__ = ["INNER", "KRON", "OUTER", "VECDOT", "inner", "kron", "outer", "vecdot"]
 
 
 def _inner_aval(a: Aval, b: Aval) -> Aval:

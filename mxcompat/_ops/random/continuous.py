@@ -24,7 +24,6 @@ from mxcompat._jax import jnp, lax
 
 from ..arguments import any_number, plain
 from ..define import TABLE, broadcast, op
-from ..elementwise import arithmetic  # noqa: F401  # for its records, in TABLE
 from ..elementwise.erf import erfinv_by_xla
 from ..linalg.decompositions import square_root
 from .bits import check_bits, scaled, unit
@@ -32,8 +31,8 @@ from .common import between, cast, check_uniform, check_uniform_dtype, dtype_of
 from .state import key_node
 
 __all__ = [
-    "MULTIVARIATE_NORMAL", "gumbel", "gumbel_noise", "laplace", "multivariate_normal", "normal", "truncated_normal",
-    "uniform",
+    "GUMBEL", "LAPLACE", "MULTIVARIATE_NORMAL", "NORMAL", "TRUNCATED", "UNIFORM", "gumbel", "gumbel_noise", "laplace",
+    "multivariate_normal", "normal", "truncated_normal", "uniform",
 ]  # fmt: skip
 
 _SQRT2 = math.sqrt(2.0)
@@ -44,7 +43,7 @@ def _infer_uniform(key: Aval, low: Aval, high: Aval, shape: tuple[int, ...], dty
     return aval(shape, dtype)
 
 
-_UNIFORM = op(
+UNIFORM = op(
     "random_uniform",
     lambda key, low, high, shape, dtype: between(key, low, high, shape, dtype._numpy),
     _infer_uniform,
@@ -89,7 +88,7 @@ def uniform(
     bounds = operands.node(low), operands.node(high)
     check_uniform_dtype(dtype)
     inputs = drawn, *bounds
-    return wrap(apply(_UNIFORM, inputs, (size, dtype)))
+    return wrap(apply(UNIFORM, inputs, (size, dtype)))
 
 
 def _symmetric(key: Any, shape: tuple[int, ...]) -> Any:
@@ -122,7 +121,7 @@ def _infer_normal(key: Aval, *rest: Aval, shape: tuple[int, ...], dtype: Dtype, 
     return aval(shape, dtype)
 
 
-_NORMAL = op("random_normal", _normal, _infer_normal, ("shape", "dtype", "given"), draws=True)
+NORMAL = op("random_normal", _normal, _infer_normal, ("shape", "dtype", "given"), draws=True)
 
 
 def normal(
@@ -158,7 +157,7 @@ def normal(
     if dtype._kind not in "fc":
         raise ValueError("[normal] Only floating point and complex64 types are supported.")
     params = (size, dtype, (loc is not None, scale is not None))
-    return wrap(apply(_NORMAL, tuple(inputs), params))
+    return wrap(apply(NORMAL, tuple(inputs), params))
 
 
 def _with_mean(dtype: Dtype) -> Dtype:
@@ -251,7 +250,7 @@ def _wide(function: Any, x: Any) -> Any:
     return function(x.astype(np.float32)).astype(x.dtype)
 
 
-_TRUNCATED = op("random_truncated_normal", _truncated_normal, _infer_uniform, ("shape", "dtype"), draws=True)
+TRUNCATED = op("random_truncated_normal", _truncated_normal, _infer_uniform, ("shape", "dtype"), draws=True)
 
 
 def truncated_normal(
@@ -289,7 +288,7 @@ def truncated_normal(
     low, high = operands.node(lower), operands.node(upper)
     if size is None:
         size = broadcast(low.aval.shape, high.aval.shape)
-    return wrap(apply(_TRUNCATED, (drawn, low, high), (size, dtype)))
+    return wrap(apply(TRUNCATED, (drawn, low, high), (size, dtype)))
 
 
 def gumbel_noise(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -303,7 +302,7 @@ def _infer_gumbel(key: Aval, shape: tuple[int, ...], dtype: Dtype) -> Aval:
 
 
 _POINT = aval((), _float32)
-_GUMBEL = op(
+GUMBEL = op(
     "random_gumbel",
     lambda key, shape, dtype: gumbel_noise(key, shape, dtype._numpy),
     _infer_gumbel,
@@ -337,7 +336,7 @@ def gumbel(
     """
     check_stream(stream)
     params = plain(shape), dtype_of(dtype, "gumbel")
-    return wrap(apply(_GUMBEL, (key_node(key, "gumbel"),), params))
+    return wrap(apply(GUMBEL, (key_node(key, "gumbel"),), params))
 
 
 def _laplace(key: Any, loc: Any, scale: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
@@ -351,7 +350,7 @@ def _infer_laplace(key: Aval, loc: Aval, scale: Aval, shape: tuple[int, ...], dt
     return aval(shape, dtype)
 
 
-_LAPLACE = op("random_laplace", _laplace, _infer_laplace, ("shape", "dtype"), draws=True)
+LAPLACE = op("random_laplace", _laplace, _infer_laplace, ("shape", "dtype"), draws=True)
 
 
 def laplace(
@@ -389,4 +388,4 @@ def laplace(
     if dtype._kind != "f":
         raise ValueError("[laplace] Only real floating point types are supported.")
     inputs = drawn, operands.scalar_node(loc, dtype), operands.scalar_node(scale, dtype)
-    return wrap(apply(_LAPLACE, inputs, (size, dtype)))
+    return wrap(apply(LAPLACE, inputs, (size, dtype)))

@@ -33,7 +33,10 @@ from .common import between, cast, check_uniform, dtype_of
 from .continuous import gumbel_noise
 from .state import key_node
 
-__all__ = ["bernoulli", "categorical", "permutation", "randint"]
+__all__ = [
+    "BERNOULLI", "CATEGORICAL", "CATEGORICAL_LINE", "PERMUTE", "PERMUTED", "RANDINT", "bernoulli", "categorical",
+    "permutation", "randint",
+]  # fmt: skip
 
 
 def _randint(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
@@ -53,7 +56,7 @@ def _infer_randint(key: Aval, low: Aval, high: Aval, shape: tuple[int, ...], dty
     return aval(shape, dtype)
 
 
-_RANDINT = op("random_randint", _randint, _infer_randint, ("shape", "dtype"), draws=True)
+RANDINT = op("random_randint", _randint, _infer_randint, ("shape", "dtype"), draws=True)
 
 
 def randint(
@@ -93,7 +96,7 @@ def randint(
     if dtype._kind not in "iub":
         raise ValueError("[randint] randint only accepts integer dtypes and bool.")
     inputs = drawn, operands.node(low), operands.node(high)
-    return wrap(apply(_RANDINT, inputs, (size, dtype)))
+    return wrap(apply(RANDINT, inputs, (size, dtype)))
 
 
 def _bernoulli(key: Any, p: Any, shape: tuple[int, ...]) -> Any:
@@ -111,10 +114,10 @@ def _infer_bernoulli(key: Aval, p: Aval, shape: tuple[int, ...]) -> Aval:
     return aval(shape, _bool)
 
 
-_BERNOULLI = op("random_bernoulli", _bernoulli, _infer_bernoulli, ("shape",), draws=True)
+BERNOULLI = op("random_bernoulli", _bernoulli, _infer_bernoulli, ("shape",), draws=True)
 
 
-@TANGENT_DTYPE.of(_BERNOULLI)
+@TANGENT_DTYPE.of(BERNOULLI)
 def _tangent_of_bernoulli(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
     """Return the tangent dtype of the comparison with float32 numbers."""
     return promote(next(filter(None, tangents)), _float32)
@@ -142,7 +145,7 @@ def bernoulli(p: Any = 0.5, shape: Sequence[int] | None = None, key: array | Non
     size = None if shape is None else plain(shape)
     drawn = key_node(key, "bernoulli", p)
     probability = operands.node(p)
-    return wrap(apply(_BERNOULLI, (drawn, probability), (probability.aval.shape if size is None else size,)))
+    return wrap(apply(BERNOULLI, (drawn, probability), (probability.aval.shape if size is None else size,)))
 
 
 def _categorical(key: Any, logits: Any, axis: int, shape: tuple[int, ...], samples: bool) -> Any:
@@ -167,7 +170,7 @@ def _infer_categorical(key: Aval, logits: Aval, axis: int, shape: tuple[int, ...
     return aval(shape[:axis] + shape[axis + 1 :], _uint32)
 
 
-_CATEGORICAL = op("random_categorical", _categorical, _infer_categorical, ("axis", "shape", "samples"), draws=True)
+CATEGORICAL = op("random_categorical", _categorical, _infer_categorical, ("axis", "shape", "samples"), draws=True)
 
 
 def _categorical_line(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
@@ -188,7 +191,7 @@ def _infer_categorical_line(key: Aval, logits: Aval, shape: tuple[int, ...]) -> 
     return aval(shape, _uint32)
 
 
-_CATEGORICAL_LINE = op("random_categorical_line", _categorical_line, _infer_categorical_line, ("shape",), draws=True)
+CATEGORICAL_LINE = op("random_categorical_line", _categorical_line, _infer_categorical_line, ("shape",), draws=True)
 
 
 def categorical(
@@ -236,9 +239,9 @@ def categorical(
     reduced = size[: axis + ndim] + size[axis + ndim + 1 :]
     single = size[axis] == x.aval.size != 0  # MLX draws from one distribution in another way than from several
     if num_samples is not None and single:
-        return wrap(apply(_CATEGORICAL_LINE, (drawn, x), ((*reduced, num_samples),)))
+        return wrap(apply(CATEGORICAL_LINE, (drawn, x), ((*reduced, num_samples),)))
     if num_samples is not None:
-        return wrap(apply(_CATEGORICAL, (drawn, x), (axis - 1, (*size, num_samples), True)))
+        return wrap(apply(CATEGORICAL, (drawn, x), (axis - 1, (*size, num_samples), True)))
     if full is not None:
         if broadcast(full, reduced) != full:
             raise ValueError(
@@ -246,12 +249,12 @@ def categorical(
                 f"shape{format_shape(reduced)}."
             )
         if single and full:
-            return wrap(apply(_CATEGORICAL_LINE, (drawn, x), (full,)))
+            return wrap(apply(CATEGORICAL_LINE, (drawn, x), (full,)))
         place = len(full) + 1 + axis
         size = (*full[:place], size[axis], *full[place:])
     elif single and reduced:
-        return wrap(apply(_CATEGORICAL_LINE, (drawn, x), (reduced,)))
-    return wrap(apply(_CATEGORICAL, (drawn, x), (axis, size, False)))
+        return wrap(apply(CATEGORICAL_LINE, (drawn, x), (reduced,)))
+    return wrap(apply(CATEGORICAL, (drawn, x), (axis, size, False)))
 
 
 def _permuted(key: Any, size: int) -> Any:
@@ -273,8 +276,8 @@ def _infer_permute(key: Aval, x: Aval, axis: int) -> Aval:
     return x
 
 
-_PERMUTED = op("random_permutation", _permuted, _infer_permuted, ("size",), draws=True)
-_PERMUTE = op("random_permute", _permute, _infer_permute, ("axis",), draws=True)
+PERMUTED = op("random_permutation", _permuted, _infer_permuted, ("size",), draws=True)
+PERMUTE = op("random_permute", _permute, _infer_permute, ("axis",), draws=True)
 
 
 def permutation(x: int | array, axis: int = 0, key: array | None = None, stream: Any = None) -> array:
@@ -302,10 +305,10 @@ def permutation(x: int | array, axis: int = 0, key: array | None = None, stream:
     if isinstance(x, array):
         drawn = key_node(key, "permutation")
         along = axis_of(axis, x._node.aval.ndim, message="SmallVector out of range.")  # MLX's own words
-        return wrap(apply(_PERMUTE, (drawn, x._node), (along,)))
+        return wrap(apply(PERMUTE, (drawn, x._node), (along,)))
     if not isinstance(x, int):
         raise expected("permutation", "an int or an array as x", x)
     drawn = key_node(key, "permutation")
     if not -(2**31) <= x < 2**31:
         raise bad_cast("a size is a number of 32 bits")
-    return wrap(apply(_PERMUTED, (drawn,), (int(x),)))
+    return wrap(apply(PERMUTED, (drawn,), (int(x),)))

@@ -31,7 +31,7 @@ from ..arguments import integer, require_array
 from ..define import op
 from .bits import check_bits, split_words
 
-__all__ = ["key", "key_node", "seed", "split", "state"]
+__all__ = ["CHAIN", "LINK", "SPLIT", "key", "key_node", "seed", "split", "state"]
 
 
 def key(seed: int) -> array:
@@ -83,7 +83,7 @@ def _infer_split(key: Aval, num: int) -> Aval:
     return aval((num, 2), _uint32)
 
 
-_SPLIT = op(
+SPLIT = op(
     "random_split", lambda key, num: split_words(key, 2 * num).reshape(num, 2), _infer_split, ("num",), draws=True
 )
 
@@ -110,7 +110,7 @@ def split(key: array, num: int = 2, stream: Any = None) -> array:
         num = integer(num)
     except TypeError:
         raise expected("split", "an int as num", num) from None
-    return wrap(apply(_SPLIT, (source,), (num,)))
+    return wrap(apply(SPLIT, (source,), (num,)))
 
 
 def _chain(key: Any, count: int) -> tuple[Any, Any]:
@@ -131,11 +131,11 @@ def _chain_avals(count: int) -> tuple[Aval, Aval]:
 
 
 _KEY = aval((2,), _uint32)
-_CHAIN = op("random_chain", _chain, _infer_chain, ("count",), draws=True)
+CHAIN = op("random_chain", _chain, _infer_chain, ("count",), draws=True)
 """An op that splits a key `count` times. Its results are the final implicit key and, for each draw, two keys: the
 implicit key after the draw and the key of the draw."""
 
-_LINK = op("random_link", lambda links, row, column: links[row, column], lambda *_, **__: _KEY, ("column",), draws=True)
+LINK = op("random_link", lambda links, row, column: links[row, column], lambda *_, **__: _KEY, ("column",), draws=True)
 """One key of a chain. The row is a runtime number, so that draws that differ only in the row share one program."""
 
 _ROW = aval((), _int32)
@@ -157,7 +157,7 @@ def key_node(key: Any, caller: str, *others: Any) -> Node:
         tip = Node(ITEM, (0,), (chain,), _KEY, chain.trace)
         register_outputs(chain, [tip])
         cell[0] = wrap(tip)
-        return Node(_LINK, (1,), (links, scalar(row, _ROW)), _KEY, chain.trace)
+        return Node(LINK, (1,), (links, scalar(row, _ROW)), _KEY, chain.trace)
     return require_array(key, caller, "an array or None as key")
 
 
@@ -176,11 +176,11 @@ def _extended(tip: Node) -> tuple[Node, Node, int]:
                 chain.params, chain.aval = (row + 1,), _chain_avals(row + 1)
                 links = _local.links() or _links_of(chain)
                 links.aval = chain.aval[1]
-                tip.rewrite(_LINK, (0,), (links, scalar(row - 1, _ROW)))
+                tip.rewrite(LINK, (0,), (links, scalar(row - 1, _ROW)))
                 return chain, links, row
         finally:
             lock.release()
-    chain = apply(_CHAIN, (tip,), (1,))
+    chain = apply(CHAIN, (tip,), (1,))
     _local.chain = ref(chain)
     return chain, _links_of(chain), 0
 

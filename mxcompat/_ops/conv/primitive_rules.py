@@ -1,4 +1,4 @@
-"""Convolutions in NumPy, on the host.
+"""Rules of convolutions, in NumPy and for batching.
 
 Float32 is computed in C (`_native/convolve.c`). Without the C code, and for other dtypes, the input patches, a strided
 view, are multiplied by the kernel as a matrix. If each output channel reads one input channel, the result is a sum of
@@ -18,20 +18,16 @@ import numpy as np
 
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, QUICK, READS_INPUTS, RESIDUALS
-from mxcompat._graph.policy import MOST_PLANS, PATCHES_AT_A_TIME
+from mxcompat._graph.ir.rules import BATCH, COST, HOST, PULLBACK, PUSHFORWARD, QUICK, READS_INPUTS, RESIDUALS
+from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, MOST_PLANS, OP_SECONDS, PATCHES_AT_A_TIME
 from mxcompat._native import native
 from mxcompat._native.convolutions import Convolution
 
 from ..define import TABLE
-from ..products.contraction import rounded, times, widened
-from ..products.pullback import bilinear
+from ..products.contraction import bilinear, rounded, times, widened
 from .primitive import CONV, Sizes
 
 __all__: list[str] = []
-
-if native is not None:  # XLA calls the same C functions as NumPy's tier, so it is not faster
-    QUICK.add(CONV)
 
 Slices = tuple[slice, ...]
 
@@ -185,7 +181,15 @@ def _host_conv(out: Any, params: tuple, x: Any, w: Any) -> Any:
     return rounded(_convolved(widened(x, dtype), widened(w, dtype), params), dtype)
 
 
-RESIDUALS[CONV] = READS_INPUTS
+@COST.of(CONV)
+def _convolution_cost(out: Any, params: tuple, x: Any, w: Any, *others: Any) -> float:
+    """Return the cost of a convolution. C reads the inputs where they are; NumPy copies them to patches first."""
+    copies = 0.0 if native is not None else BYTE_SECONDS
+    return 10 * OP_SECONDS + (FLOP_SECONDS + copies) * out.size * math.prod(w.shape[1:])
+
+
+if native is not None:  # XLA calls the same C functions as NumPy's tier, so it is not faster
+    QUICK.add(CONV)
 
 
 @PULLBACK.of(CONV)
@@ -251,6 +255,9 @@ def _pull_weight(g: Any, x: Any, shape: Sizes, plan: Plan, params: tuple) -> Any
 @PUSHFORWARD.of(CONV)
 def _push_conv(tangents: Any, y: Any, params: tuple, x: Any, w: Any) -> Any:
     return bilinear(lambda a, b: _convolved(a, b, params), tangents, y.dtype, x, w)
+
+
+RESIDUALS[CONV] = READS_INPUTS
 
 
 @BATCH.of(CONV)

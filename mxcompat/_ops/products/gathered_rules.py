@@ -1,4 +1,4 @@
-"""Products of selected matrices, blocks and segments in NumPy, and their derivatives."""
+"""Rules of products of selected matrices, blocks and segments."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import BATCH, COST, HOST, PULLBACK, PUSHFORWARD
 
-from .contraction import chosen, clipped, multiply, pull_product, rounded, widened
+from ..batching import aligned, broadcast_unbatched, rank
+from ..cost import product_cost
+from .batched_sums import own_shapes
+from .contraction import bilinear, chosen, clipped, multiply, pull_product, rounded, widened
 from .gathered import BLOCK_MASKED_MM, GATHER_MM, SEGMENTED_MM, mask_shape
-from .pullback import bilinear
 
 __all__: list[str] = []
 
@@ -87,17 +91,28 @@ def _push_gather(tangents: Any, out: Any, params: tuple, x: Any, y: Any, *indice
     return bilinear(lambda a, b: _gathered(*_matrices(a, b), numbers, out.shape), tangents[:2], out.dtype, x, y)
 
 
-def _mask(mask: Any, size: int, x: Any) -> Any:
-    """Return an element of the mask for each of the matrices x."""
-    rows, columns = x.shape[-2:]
-    mask = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, mask_shape((), rows, columns, size)))
-    return mask.repeat(size, -2).repeat(size, -1)[..., :rows, :columns]
+@BATCH.of(GATHER_MM)
+def _batch_gather(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int) -> Node | None:
+    left, _ = params
+    if left or batched[1] or inputs[0].aval.ndim - batched[0] < 2:
+        return None
+    x, y, indices = inputs
+    batch = max(x.aval.ndim - batched[0] - 2, indices.aval.ndim - batched[2])
+    (x,), (indices,) = aligned((x,), batched[:1], batch + 2), aligned((indices,), batched[2:], batch)
+    return apply(op, (x, y, indices), params)
 
 
 def _masked(x: Any, mask: Any) -> Any:
     if mask is None:
         return x
     return np.where(mask, x, x.dtype.type(0)) if mask.dtype == bool else x * rounded(mask, x.dtype)
+
+
+def _mask(mask: Any, size: int, x: Any) -> Any:
+    """Return an element of the mask for each of the matrices x."""
+    rows, columns = x.shape[-2:]
+    mask = np.broadcast_to(mask, np.broadcast_shapes(mask.shape, mask_shape((), rows, columns, size)))
+    return mask.repeat(size, -2).repeat(size, -1)[..., :rows, :columns]
 
 
 def _masks(masks: tuple, params: tuple, x: Any, y: Any, like: Any) -> list[Any]:
@@ -119,13 +134,6 @@ def _host_masked(out: Any, params: tuple, x: Any, y: Any, *masks: Any) -> Any:
     return rounded(_product_of_blocks(widened(x, dtype), widened(y, dtype), params, masks, out.shape), dtype)
 
 
-@PUSHFORWARD.of(BLOCK_MASKED_MM)
-def _push_masked(tangents: Any, out: Any, params: tuple, x: Any, y: Any, *masks: Any) -> Any:
-    if any(t is not None for t in tangents[2:]):
-        return None
-    return bilinear(lambda a, b: _product_of_blocks(a, b, params, masks, out.shape), tangents[:2], out.dtype, x, y)
-
-
 @PULLBACK.of(BLOCK_MASKED_MM)
 def _pull_masked(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any, *masks: Any) -> Any:
     if any(needs_grad[2:]):
@@ -141,6 +149,22 @@ def _pull_masked(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: 
     gx = gx[..., 0, :] if needs_grad[0] and x.ndim == 1 else gx
     gy = gy[..., 0] if needs_grad[1] and y.ndim == 1 else gy
     return gx, gy, *[None] * len(masks)
+
+
+@PUSHFORWARD.of(BLOCK_MASKED_MM)
+def _push_masked(tangents: Any, out: Any, params: tuple, x: Any, y: Any, *masks: Any) -> Any:
+    if any(t is not None for t in tangents[2:]):
+        return None
+    return bilinear(lambda a, b: _product_of_blocks(a, b, params, masks, out.shape), tangents[:2], out.dtype, x, y)
+
+
+@BATCH.of(BLOCK_MASKED_MM)
+def _batch_masked(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int) -> Node | None:
+    if min(map(len, own_shapes(inputs[:2], batched[:2]))) < 2:
+        return None
+    if not any(batched[:2]):
+        inputs, batched = (broadcast_unbatched(inputs[0], size), *inputs[1:]), (True, *batched[1:])
+    return apply(op, aligned(inputs, batched, rank(inputs, batched)), params)
 
 
 def _inside(x: Any, segments: Any) -> Any:
@@ -171,3 +195,13 @@ def _pull_segmented(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, 
 def _push_segmented(tangents: Any, out: Any, params: tuple, x: Any, y: Any, segments: Any) -> Any:
     inside = _inside(x, segments)
     return bilinear(lambda a, b: _segmented(a, b, inside), tangents[:2], out.dtype, x, y)
+
+
+@BATCH.of(SEGMENTED_MM)
+def _batch_segmented(
+    op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int
+) -> Node | None:
+    return None if any(batched[:2]) else apply(op, inputs, params)
+
+
+COST.of(GATHER_MM, BLOCK_MASKED_MM, SEGMENTED_MM)(product_cost)

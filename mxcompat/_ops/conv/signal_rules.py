@@ -1,4 +1,4 @@
-"""One-dimensional convolution and the Hadamard transform in NumPy, and their derivatives."""
+"""Rules of one-dimensional convolution and the Hadamard transform."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 
 from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
 
-from ..products.contraction import rounded, widened
-from ..products.pullback import bilinear
+from ..products.contraction import bilinear, rounded, widened
 from .signal import CONVOLVE, HADAMARD_TRANSFORM, factors_of, hadamard_matrix
 
 __all__: list[str] = []

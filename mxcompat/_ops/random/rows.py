@@ -1,4 +1,4 @@
-"""Batching rules of random draws.
+"""Batches of random draws.
 
 A draw has one key. Thus a small batch becomes separate nodes, one for each element. A larger batch becomes one node
 that draws all rows, in a loop over the rows for some ops. A permutation of many arrays by one key remains one draw.
@@ -16,19 +16,13 @@ from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, COST, HOST
+from mxcompat._graph.ir.rules import COST, HOST, QUICK
 from mxcompat._jax import jax
+from mxcompat._native import native
 
 from ..define import TABLE, op
-from . import continuous, discrete, state  # noqa: F401  they define the ops
-from .host import OF_EACH
 
-__all__: list[str] = []
-
-_ONE_BY_ONE = (
-    "split", "link", "uniform", "normal", "multivariate_normal", "truncated_normal", "gumbel", "laplace", "randint",
-    "bernoulli", "categorical", "categorical_line", "permutation",
-)  # fmt: skip
+__all__ = ["one_by_one", "takes_several_keys"]
 
 
 def _rows_lowered(*inputs: Any, name: str, given: tuple, flags: tuple[bool, ...], size: int) -> Any:
@@ -42,7 +36,32 @@ def _infer_rows(*inputs: Aval, name: str, given: tuple, flags: tuple[bool, ...],
     return aval((size, *out.shape), out.dtype)
 
 
+OF_EACH: set[str] = set()
+"""The ops whose NumPy rules also take several keys, an array of shape (count, 2). Then `count` is the first axis of the
+result, and of the other inputs, which have as many axes as the result."""
+
+
+def takes_several_keys(*ops: Op) -> None:
+    """Note that the NumPy rules of these ops also take several keys."""
+    OF_EACH.update(op.name for op in ops)
+    if native is not None:
+        QUICK.update(ops)
+
+
 _ROWS = op("random_rows", _rows_lowered, _infer_rows, ("name", "given", "flags", "size"), draws=True)
+
+
+def _is_at_once(name: str, flags: tuple[bool, ...]) -> bool:
+    """Return True if each row has its own key and all rows are drawn together.
+
+    Batched logits are excluded, since their axes differ from those of the result.
+    """
+    return name in OF_EACH and flags[0] and not (name == "random_categorical" and flags[1])
+
+
+def _under(x: Any, ndim: int) -> Any:
+    """Return an array with `ndim` axes; the new axes come after the first."""
+    return x.reshape(x.shape[0], *[1] * (ndim - x.ndim), *x.shape[1:])
 
 
 @HOST.of(_ROWS)
@@ -63,19 +82,6 @@ def _rows(out: Aval, params: tuple, *inputs: Any) -> Any:
     return result
 
 
-def _is_at_once(name: str, flags: tuple[bool, ...]) -> bool:
-    """Return True if each row has its own key and all rows are drawn together.
-
-    Batched logits are excluded, since their axes differ from those of the result.
-    """
-    return name in OF_EACH and flags[0] and not (name == "random_categorical" and flags[1])
-
-
-def _under(x: Any, ndim: int) -> Any:
-    """Return an array with `ndim` axes; the new axes come after the first."""
-    return x.reshape(x.shape[0], *[1] * (ndim - x.ndim), *x.shape[1:])
-
-
 @COST.of(_ROWS)
 def _rows_cost(out: Aval, params: tuple, *inputs: Aval) -> float:
     name, _, flags, size = params
@@ -83,7 +89,7 @@ def _rows_cost(out: Aval, params: tuple, *inputs: Aval) -> float:
     return draws * policy.DRAW_SECONDS + 20 * policy.BYTE_SECONDS * out.nbytes
 
 
-def _one_by_one(op: Op, params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> Node | None:
+def one_by_one(op: Op, params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> Node | None:
     if not 0 < size <= policy.LOOPED_DRAWS:
         return None
     if size > policy.SINGLE_DRAWS:
@@ -93,13 +99,3 @@ def _one_by_one(op: Op, params: tuple, inputs: Sequence[Node], batched: Sequence
         given = [wrap(n)[k]._node if on else n for n, on in zip(inputs, batched, strict=True)]
         draws.append(apply(op, tuple(given), params))
     return apply(TABLE["stack"], tuple(draws), (0,))
-
-
-@BATCH.of(TABLE["random_permute"])
-def _permute(op: Op, params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> Node | None:
-    if batched[0]:
-        return _one_by_one(op, params, inputs, batched, size)
-    return apply(op, tuple(inputs), (params[0] + 1,))
-
-
-BATCH.of(*[TABLE[f"random_{name}"] for name in _ONE_BY_ONE])(_one_by_one)

@@ -1,16 +1,26 @@
-"""Host rules of attention, and of its derivatives: all heads that share keys are rows of one matrix product."""
+"""Rules of attention.
+
+In NumPy, all heads that share keys are rows of one matrix product. For batching, the batch axis of `vmap` is merged
+into the axis of batches.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import BATCH, CONTRACTION, COST, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
+from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, OP_SECONDS
 
+from ..padding.padded import Paddings, check_rows, stretched
 from ..products.contraction import times
 from .attention import ATTENTION, rows_at_a_time
+from .merged_batches import merged_batch, reshaped, split_batch
 
 __all__: list[str] = []
 
@@ -55,6 +65,10 @@ def _case(params: tuple, wide: Any, q: Any, k: Any, v: Any, scale: Any, *rest: A
     return _Case(q * scale, k, v, scale, mask, drop, sink, keys)
 
 
+def _wide(dtype: Any) -> Any:
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
 def _by_groups(x: Any, groups: int) -> Any:
     return x.reshape(x.shape[0], groups, -1, x.shape[-1])
 
@@ -65,11 +79,6 @@ def _times(rows: Any, matrix: Any) -> Any:
     if groups == rows.shape[1]:
         return times(rows, matrix)
     return times(_by_groups(rows, groups), matrix).reshape(*rows.shape[:-1], matrix.shape[-1])
-
-
-def _transposed_times(left: Any, right: Any, groups: int) -> Any:
-    """Return the product summed over the queries and over the heads of a group."""
-    return np.matmul(_by_groups(left, groups).swapaxes(-1, -2), _by_groups(right, groups))
 
 
 def _weights(case: _Case) -> tuple[Any, Any, Any]:
@@ -92,8 +101,17 @@ def _weights(case: _Case) -> tuple[Any, Any, Any]:
     return scores, total, sink / total
 
 
-def _wide(dtype: Any) -> Any:
-    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+def _attended(case: _Case) -> Any:
+    powers, total, _ = _weights(case)
+    y = _times(powers, case.v)
+    y /= total
+    return y
+
+
+def _rows(case: _Case, part: slice) -> _Case:
+    """Return the case for some rows of the queries."""
+    mask, drop = (x if x is None or x.ndim < 2 or x.shape[-2] == 1 else x[..., part, :] for x in (case.mask, case.drop))
+    return case._replace(q=case.q[:, :, part], mask=mask, drop=drop)
 
 
 @HOST.of(ATTENTION)
@@ -115,17 +133,15 @@ def _attention(out: Aval, params: tuple, *inputs: Any) -> Any:
     return y
 
 
-def _attended(case: _Case) -> Any:
-    powers, total, _ = _weights(case)
-    y = _times(powers, case.v)
-    y /= total
-    return y
+def _transposed_times(left: Any, right: Any, groups: int) -> Any:
+    """Return the product summed over the queries and over the heads of a group."""
+    return np.matmul(_by_groups(left, groups).swapaxes(-1, -2), _by_groups(right, groups))
 
 
-def _rows(case: _Case, part: slice) -> _Case:
-    """Return the case for some rows of the queries."""
-    mask, drop = (x if x is None or x.ndim < 2 or x.shape[-2] == 1 else x[..., part, :] for x in (case.mask, case.drop))
-    return case._replace(q=case.q[:, :, part], mask=mask, drop=drop)
+@COST.of(ATTENTION)
+def _attention_cost(out: Any, params: tuple, q: Any, k: Any, *others: Any) -> float:
+    scores = math.prod(q.shape[:-1]) * k.shape[-2]
+    return 10 * OP_SECONDS + scores * (2 * FLOP_SECONDS * q.shape[-1] + 20 * BYTE_SECONDS)
 
 
 def _slopes(weights: Any, moved: Any) -> tuple[Any, Any]:
@@ -145,6 +161,14 @@ def _padded(x: Any, keys: int) -> Any:
         return x
     out = np.zeros((*x.shape[:2], keys, x.shape[3]), x.dtype)
     out[:, :, : x.shape[2]] = x
+    return out
+
+
+def _mask_back(moved: Any, shape: tuple[int, ...], keys: int) -> Any:
+    if moved.shape[-1] == keys or not shape or shape[-1] != keys:
+        return moved
+    out = np.zeros((*moved.shape[:-1], keys), moved.dtype)
+    out[..., : moved.shape[-1]] = moved
     return out
 
 
@@ -181,14 +205,6 @@ def _attention_back(g: Any, y: Any, params: tuple, needs_grad: Any, *inputs: Any
     return tuple(cotangents)
 
 
-def _mask_back(moved: Any, shape: tuple[int, ...], keys: int) -> Any:
-    if moved.shape[-1] == keys or not shape or shape[-1] != keys:
-        return moved
-    out = np.zeros((*moved.shape[:-1], keys), moved.dtype)
-    out[..., : moved.shape[-1]] = moved
-    return out
-
-
 @PUSHFORWARD.of(ATTENTION)
 def _attention_forth(tangents: Any, y: Any, params: tuple, *inputs: Any) -> Any:
     _, _, sinks, prefix = params
@@ -218,3 +234,38 @@ def _attention_forth(tangents: Any, y: Any, params: tuple, *inputs: Any) -> Any:
 
 
 RESIDUALS[ATTENTION] = READS_INPUTS
+
+
+def _mask(mask: Node, on: bool, size: int, batch: int) -> Node:
+    """Return a mask that broadcasts to `(size * batch, N, Tq, Tkv)`."""
+    shape = mask.aval.shape
+    if not on and (len(shape) < 4 or shape[0] == 1):
+        return mask
+    if on and len(shape) < 5:
+        mask = reshaped(mask, (size, *[1] * (5 - len(shape)), *shape[1:]))
+    return merged_batch(mask, on, size, batch)
+
+
+@BATCH.of(ATTENTION)
+def _batch_attention(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
+    masked = params[1]
+    if batched[3] or any(batched[4 + masked :]):
+        return None  # the op has one scale, one length and one row of sinks for all
+    batch = inputs[0].aval.shape[batched[0]]
+    merged = [merged_batch(n, on, size, batch) for n, on in zip(inputs[:3], batched[:3], strict=True)]
+    masks = inputs[4 : 4 + masked]
+    if masked:
+        masks = (_mask(masks[0], batched[4], size, batch),)
+    return split_batch(apply(op, (*merged, inputs[3], *masks, *inputs[4 + masked :]), params), size, batch)
+
+
+@CONTRACTION.of(ATTENTION)
+def _attention_contraction(node: Node, paddings: Paddings) -> tuple[tuple[Node, ...], tuple]:
+    q, k, v, scale, *rest = node.inputs
+    causal, masked, sinks, _ = node.params
+    pad = paddings.reading(k, 2)
+    check_rows(q, pad)
+    inputs = [q, pad(k, 2), pad(v, 2), scale]
+    if masked:
+        inputs.append(stretched(rest.pop(0), -1, pad))
+    return (*inputs, pad.length, *rest), (causal, masked, sinks, True)

@@ -1,5 +1,5 @@
-"""Einstein summation in NumPy: the steps of the lowering, each one product for BLAS. Its derivatives are Einstein
-summations, too."""
+"""Rules of Einstein summation. NumPy runs the steps of the lowering, each one product for BLAS. The derivatives are
+Einstein summations, too."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from mxcompat._graph.ir.aval import from_numpy
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
+from mxcompat._graph.ir.node import Node
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
 from mxcompat._graph.policy import MOST_PLANS
 
 from ..movement.diagonals import sum_dtype
+from .batched_sums import batched_sum, own_shapes
 from .contraction import Numbers, contract, rounded, wide_dtype, widened
 from .einsum import EINSUM, at_once, own_sums
 from .einsum_notation import Equation, parse
@@ -22,25 +25,10 @@ from .matmul import common
 
 __all__: list[str] = []
 
-Labelled = tuple[Any, str]
-"""An array, and a label for each of its axes."""
-
 
 @lru_cache(MOST_PLANS)
 def _parsed(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> Equation:
     return parse(subscripts, shapes, "einsum")
-
-
-@HOST.of(EINSUM)
-def _host_einsum(out: Any, params: tuple, *xs: Any) -> Any:
-    shapes = tuple([x.shape for x in xs])
-    if len(xs) == 2:
-        found = _as_contraction(params[0], *shapes)
-        if found is not None:
-            numbers, order = found
-            dtype = out.dtype._numpy
-            return rounded(contract(widened(xs[0], dtype), widened(xs[1], dtype), numbers).transpose(order), dtype)
-    return _evaluated(_parsed(params[0], shapes), xs)
 
 
 @lru_cache(MOST_PLANS)
@@ -64,34 +52,8 @@ def _as_contraction(subscripts: str, x: tuple[int, ...], y: tuple[int, ...]) -> 
     return ((sums[0], sums[1]), (batches[0], batches[1])), tuple([labels.index(c) for c in output])
 
 
-def _evaluated(equation: Equation, xs: Sequence[Any]) -> Any:
-    at_hand: list[Labelled] = list(zip(xs, equation.terms, strict=True))
-    for contraction in contraction_order(equation):
-        operands = [at_hand[p] for p in contraction.places]
-        at_hand = [x for k, x in enumerate(at_hand) if k not in contraction.places]
-        at_hand.append(_contracted(operands, contraction))
-    x, labels = at_hand[0]
-    x = x.transpose([labels.index(c) for c in equation.output])
-    shape = tuple([equation.sizes[c] for c in equation.output])
-    return x if x.shape == shape else np.broadcast_to(x, shape)
-
-
-def _contracted(operands: Sequence[Labelled], contraction: Contraction) -> Labelled:
-    """Run one contraction: reduce each operand alone first, then multiply."""
-    ready = []
-    together = at_once([from_numpy(x.dtype) for x, _ in operands])  # type: ignore[arg-type]
-    for k, (x, labels) in enumerate(operands):
-        if len(set(labels)) < len(labels):
-            x, labels = _diagonals(x, labels)
-        summed = [] if together else own_sums(k, operands, contraction)
-        ready.append(_total(x, labels, summed) if summed else (x, labels))
-    if len(ready) == 1:
-        return ready[0]
-    while len(ready) > 2:
-        ready[:2] = [_pair(ready[0], ready[1], contraction.labels)]
-    x, labels = _pair(ready[0], ready[1], contraction.labels if together else contraction.kept)
-    summed = [c for c in labels if c not in contraction.kept]
-    return _total(x, labels, summed) if summed else (x, labels)
+Labelled = tuple[Any, str]
+"""An array, and a label for each of its axes."""
 
 
 def _total(x: Any, labels: str, summed: Sequence[str]) -> Labelled:
@@ -107,6 +69,14 @@ def _diagonals(x: Any, labels: str) -> Labelled:
     shape = [x.shape[labels.index(c)] for c in kept]
     strides = [sum([s for s, other in zip(x.strides, labels, strict=True) if other == c]) for c in kept]
     return np.lib.stride_tricks.as_strided(x, shape, strides), kept
+
+
+def _stretched(x: Any, labels: str, other: Any, there: str) -> Any:
+    """Return the array with its axes of size 1 repeated to the size of the other array."""
+    shape = tuple([
+        other.shape[there.index(c)] if n == 1 and c in there else n for c, n in zip(labels, x.shape, strict=True)
+    ])  # fmt: skip
+    return x if shape == x.shape else np.broadcast_to(x, shape)
 
 
 def _pair(a: Labelled, b: Labelled, kept: Any) -> Labelled:
@@ -130,15 +100,46 @@ def _pair(a: Labelled, b: Labelled, kept: Any) -> Labelled:
     return out, "".join([*batch, *[c for c in left if c not in shared], *[c for c in right if c not in shared]])
 
 
-def _stretched(x: Any, labels: str, other: Any, there: str) -> Any:
-    """Return the array with its axes of size 1 repeated to the size of the other array."""
-    shape = tuple([
-        other.shape[there.index(c)] if n == 1 and c in there else n for c, n in zip(labels, x.shape, strict=True)
-    ])  # fmt: skip
-    return x if shape == x.shape else np.broadcast_to(x, shape)
+def _contracted(operands: Sequence[Labelled], contraction: Contraction) -> Labelled:
+    """Run one contraction: reduce each operand alone first, then multiply."""
+    ready = []
+    together = at_once([from_numpy(x.dtype) for x, _ in operands])  # type: ignore[arg-type]
+    for k, (x, labels) in enumerate(operands):
+        if len(set(labels)) < len(labels):
+            x, labels = _diagonals(x, labels)
+        summed = [] if together else own_sums(k, operands, contraction)
+        ready.append(_total(x, labels, summed) if summed else (x, labels))
+    if len(ready) == 1:
+        return ready[0]
+    while len(ready) > 2:
+        ready[:2] = [_pair(ready[0], ready[1], contraction.labels)]
+    x, labels = _pair(ready[0], ready[1], contraction.labels if together else contraction.kept)
+    summed = [c for c in labels if c not in contraction.kept]
+    return _total(x, labels, summed) if summed else (x, labels)
 
 
-RESIDUALS[EINSUM] = READS_INPUTS
+def _evaluated(equation: Equation, xs: Sequence[Any]) -> Any:
+    at_hand: list[Labelled] = list(zip(xs, equation.terms, strict=True))
+    for contraction in contraction_order(equation):
+        operands = [at_hand[p] for p in contraction.places]
+        at_hand = [x for k, x in enumerate(at_hand) if k not in contraction.places]
+        at_hand.append(_contracted(operands, contraction))
+    x, labels = at_hand[0]
+    x = x.transpose([labels.index(c) for c in equation.output])
+    shape = tuple([equation.sizes[c] for c in equation.output])
+    return x if x.shape == shape else np.broadcast_to(x, shape)
+
+
+@HOST.of(EINSUM)
+def _host_einsum(out: Any, params: tuple, *xs: Any) -> Any:
+    shapes = tuple([x.shape for x in xs])
+    if len(xs) == 2:
+        found = _as_contraction(params[0], *shapes)
+        if found is not None:
+            numbers, order = found
+            dtype = out.dtype._numpy
+            return rounded(contract(widened(xs[0], dtype), widened(xs[1], dtype), numbers).transpose(order), dtype)
+    return _evaluated(_parsed(params[0], shapes), xs)
 
 
 @PULLBACK.of(EINSUM)
@@ -175,3 +176,12 @@ def _push_einsum(tangents: Any, y: Any, params: tuple, *xs: Any) -> Any:
         if t is not None:
             total = total + _evaluated(equation, [*operands[:k], widened(t, y.dtype), *operands[k + 1 :]])
     return total
+
+
+RESIDUALS[EINSUM] = READS_INPUTS
+
+
+@BATCH.of(EINSUM)
+def _batch_einsum(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int) -> Node | None:
+    equation = parse(params[0], own_shapes(inputs, batched), "einsum")
+    return batched_sum(list(equation.terms), equation.output, inputs, batched)

@@ -1,33 +1,28 @@
-"""Host rules of the normalisations, the loss and the rotary embedding of `mx.fast`, and of their derivatives.
+"""Rules of the normalisations and the loss.
 
-All are computed in float32 at least, and rounded once.
+In NumPy, all are computed in float32 at least, and rounded once. They work on the last axis and accept any leading
+axes.
 """
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
+from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS, Residuals
-from mxcompat._graph.policy import REMEMBERED_ANGLES
-from mxcompat._graph.run.values import in_order
+from mxcompat._graph.ir.node import Node, apply
+from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
 
+from ..batching import aligned, all_batched
+from ..define import TABLE
+from ..elementwise.casts import cast_node
+from .half_precision import widened
 from .norms import CROSS_ENTROPY, LAYER_NORM, RMS_NORM
-from .rope import ROPE, inverse_frequencies
 
 __all__: list[str] = []
-
-_FLOAT32 = np.dtype(np.float32)
-_FLOAT64 = np.dtype(np.float64)
-
-
-def widened(x: Any) -> Any:
-    """Return x in float32 at least."""
-    x, dtype = in_order(x), x.dtype
-    return x if dtype in (_FLOAT32, _FLOAT64) else x.astype(_FLOAT32)
 
 
 def narrowed(x: Any, out: Aval) -> Any:
@@ -44,8 +39,10 @@ def _inverse_root(x: Any, eps: Any) -> Any:
     return np.divide(1, mean, mean)
 
 
-def _mean(x: Any) -> Any:
-    return np.add.reduce(x, -1, None, None, True) / x.shape[-1]
+def _times(y: Any, weight: Any) -> Any:
+    """Return the product, written into y if that has its dtype."""
+    weight = widened(weight)
+    return np.multiply(y, weight, y if weight.dtype == y.dtype else None)
 
 
 @HOST.of(RMS_NORM)
@@ -55,12 +52,6 @@ def _rms_norm(out: Aval, params: tuple, x: Any, eps: Any, *weight: Any) -> Any:
     if weight:
         y = _times(y, weight[0])
     return narrowed(y, out)
-
-
-def _times(y: Any, weight: Any) -> Any:
-    """Return the product, written into y if that has its dtype."""
-    weight = widened(weight)
-    return np.multiply(y, weight, y if weight.dtype == y.dtype else None)
 
 
 def _norm_back(g: Any, normal: Any, root: Any, out: Any = None) -> Any:
@@ -82,6 +73,10 @@ def _weight_back(g: Any, normal: Any) -> Any:
     return np.einsum("ij,ij->j", g.reshape(-1, n), normal.reshape(-1, n))
 
 
+def _eps_back(g: Any, normal: Any, root: Any) -> Any:
+    return -0.5 * np.add.reduce(g * normal * root * root, None)
+
+
 @PULLBACK.of(RMS_NORM)
 def _rms_norm_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, eps: Any, *weight: Any) -> Any:
     x = widened(x)
@@ -97,10 +92,6 @@ def _rms_norm_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, eps: 
     return tuple(cotangents)
 
 
-def _eps_back(g: Any, normal: Any, root: Any) -> Any:
-    return -0.5 * np.add.reduce(g * normal * root * root, None)
-
-
 @PUSHFORWARD.of(RMS_NORM)
 def _rms_norm_forth(tangents: Any, y: Any, params: tuple, x: Any, eps: Any, *weight: Any) -> Any:
     if tangents[1] is not None:
@@ -114,6 +105,10 @@ def _rms_norm_forth(tangents: Any, y: Any, params: tuple, x: Any, eps: Any, *wei
         if tangents[2] is not None:
             moved = moved + normal * widened(tangents[2])
     return moved
+
+
+def _mean(x: Any) -> Any:
+    return np.add.reduce(x, -1, None, None, True) / x.shape[-1]
 
 
 def _centred(x: Any) -> Any:
@@ -168,6 +163,26 @@ def _layer_norm_forth(tangents: Any, y: Any, params: tuple, x: Any, eps: Any, *r
     if biased and tangents[-1] is not None:
         moved = moved + widened(tangents[-1].real)
     return moved
+
+
+@BATCH.of(RMS_NORM, LAYER_NORM)
+def _batch_norm(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
+    x, eps, *scales = inputs
+    if batched[1]:
+        return None
+    if not any(batched[2:]):
+        return apply(op, inputs, params)
+    # the last step of the op, with weights for each element of the batch, in the dtype of its result
+    weighted = params[0] if params else True
+    dtype = x.aval.dtype
+    for scale in scales if weighted else ():
+        dtype = promote(dtype, scale.aval.dtype)
+    out = apply(op, (cast_node(x, dtype), eps), (False, False) if params else ())
+    ndim = x.aval.ndim - batched[0]
+    for k, (scale, on) in enumerate(zip(scales, batched[2:], strict=True)):
+        pair = aligned((out, cast_node(scale, dtype)), (batched[0], on), ndim)
+        out = apply(TABLE["multiply" if weighted and k == 0 else "add"], pair)
+    return out
 
 
 def _classes(targets: Any, count: int) -> tuple[Any, Any, Any]:
@@ -229,66 +244,10 @@ def _cross_entropy_forth(tangents: Any, y: Any, params: tuple, logits: Any, targ
     return np.vecdot(_cross_entropy_slopes(logits, targets), widened(tangents[0]))
 
 
-def _waves(x: Any, params: tuple, offset: Any, scale: Any, freqs: tuple) -> tuple[Any, Any]:
-    """Return the cosine and the sine of each angle, which broadcast to half of the features of x."""
-    dims, _, base = params
-    length, half = x.shape[-2], dims // 2
-    if base is not None and not offset.ndim and length * half <= REMEMBERED_ANGLES:
-        return _remembered(length, int(offset), float(scale), half, base)
-    inverse = 1 / freqs[0].astype(np.float32) if base is None else inverse_frequencies(half, base)
-    angles = _angles(length, offset.astype(np.int32), scale.astype(np.float32), inverse)
-    if offset.ndim:
-        angles = angles.reshape(angles.shape[0], *[1] * (x.ndim - 3), *angles.shape[1:])
-    return np.cos(angles), np.sin(angles)
-
-
-def _angles(length: int, offset: Any, scale: Any, inverse: Any) -> Any:
-    steps = np.arange(length, dtype=np.int32) + offset[..., None]
-    return (steps.astype(np.float32) * scale)[..., None] * inverse
-
-
-@functools.lru_cache(16)
-def _remembered(length: int, offset: int, scale: float, half: int, base: float) -> tuple[Any, Any]:
-    angles = _angles(length, np.array(offset).astype(np.int32), np.float32(scale), inverse_frequencies(half, base))
-    return np.cos(angles), np.sin(angles)
-
-
-def _turned(x: Any, cos: Any, sin: Any, params: tuple, dtype: np.dtype) -> Any:
-    """Return x with each pair of features rotated."""
-    dims, traditional, _ = params
-    out = np.empty(x.shape, dtype)
-    if dims < x.shape[-1]:
-        out[..., dims:] = x[..., dims:]
-    one, other = (slice(0, dims, 2), slice(1, dims, 2)) if traditional else (slice(dims // 2), slice(dims // 2, dims))
-    a, b = widened(x[..., one]), widened(x[..., other])
-    out[..., one] = a * cos - b * sin
-    out[..., other] = a * sin + b * cos
-    return out
-
-
-@HOST.of(ROPE)
-def _rope(out: Aval, params: tuple, x: Any, offset: Any, scale: Any, *freqs: Any) -> Any:
-    cos, sin = _waves(x, params, offset, scale, freqs)
-    return _turned(x, cos, sin, params, out.dtype._numpy)
-
-
-@PULLBACK.of(ROPE)
-def _rope_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, offset: Any, scale: Any, *freqs: Any) -> Any:
-    """Return the cotangent of the features. Usually no other cotangent is needs_grad."""
-    if any(needs_grad[1:]):
-        return None
-    cos, sin = _waves(x, params, offset, scale, freqs)
-    return (_turned(g, cos, -sin, params, g.dtype), *[None] * (2 + len(freqs)))
-
-
-@PUSHFORWARD.of(ROPE)
-def _rope_forth(tangents: Any, y: Any, params: tuple, x: Any, offset: Any, scale: Any, *freqs: Any) -> Any:
-    if any(t is not None for t in tangents[1:]):
-        return None
-    cos, sin = _waves(x, params, offset, scale, freqs)
-    return _turned(tangents[0], cos, sin, params, tangents[0].dtype)
-
-
 for _op in (RMS_NORM, LAYER_NORM, CROSS_ENTROPY):
     RESIDUALS[_op] = READS_INPUTS
-RESIDUALS[ROPE] = Residuals(slice(1, None), False)
+
+
+@BATCH.of(CROSS_ENTROPY)
+def _batch_cross_entropy(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node:
+    return apply(op, all_batched(inputs, batched, size), params)

@@ -1,4 +1,4 @@
-"""Host rules of the gated delta rule and of its cotangents: one step at a time, and then the same steps backwards."""
+"""Rules of the gated delta rule, in NumPy: one step at a time, and then the same steps backwards."""
 
 from __future__ import annotations
 
@@ -33,11 +33,6 @@ def _along_keys(matrices: Any, row: Any) -> Any:
     return np.matmul(matrices, row[..., None])[..., 0]
 
 
-def _along_values(row: Any, matrices: Any) -> Any:
-    """Return `(…, Dv)` times `(…, Dv, Dk)`."""
-    return np.matmul(row[..., None, :], matrices)[..., 0, :]
-
-
 def _outer(value: Any, key: Any) -> Any:
     return value[..., None] * key[..., None, :]
 
@@ -56,6 +51,16 @@ def _delta(out: tuple[Aval, Aval], params: tuple, *inputs: Any) -> Any:
         y[:, t] = value if keep is None else np.where(keep[t], value, kind.type(0))
         state = new if keep is None else np.where(keep[t][..., None], new, state)
     return y, state
+
+
+def _along_values(row: Any, matrices: Any) -> Any:
+    """Return `(…, Dv)` times `(…, Dv, Dk)`."""
+    return np.matmul(row[..., None, :], matrices)[..., 0, :]
+
+
+def _unrepeated(d: Any, heads: int) -> Any:
+    """Return the sum over the value heads that share a head of keys."""
+    return np.add.reduce(d.reshape(*d.shape[:2], heads, -1, d.shape[-1]), 3)
 
 
 @PULLBACK.of(DELTA)
@@ -100,8 +105,3 @@ def _delta_back(g: Any, y: Any, params: tuple, needs_grad: Any, *inputs: Any) ->
     if inputs[3].ndim == 3:
         dgamma = np.add.reduce(dgamma, -1)
     return (dq, dk, dv, dgamma, dbeta, *([back] if params[0] else []), *([None] if params[1] else []))
-
-
-def _unrepeated(d: Any, heads: int) -> Any:
-    """Return the sum over the value heads that share a head of keys."""
-    return np.add.reduce(d.reshape(*d.shape[:2], heads, -1, d.shape[-1]), 3)
