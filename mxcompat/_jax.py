@@ -89,7 +89,7 @@ def import_jax() -> None:
         return
     if not is_imported() and threading.current_thread() is threading.main_thread():
         in_a_thread(_try_to_import)
-    importlib.import_module("jax")  # waits for a thread that is importing it, and raises the errors of the import
+    importlib.import_module("jax")  # this waits for a thread that is importing JAX, and raises the errors of the import
     _is_there()
 
 
@@ -184,8 +184,11 @@ _DECORATORS = ("custom_batching.custom_vmap", "custom_jvp", "jit")
 
 
 class _Lazy:
-    """`jax`, or a function of it by its path, which is looked up at its first call. If it is a decorator, the lookup
-    waits until the decorated function is called."""
+    """A proxy for `jax`, or for a function of it, given by its path.
+
+    The function is looked up at the first call. If it is a decorator, the lookup waits until the decorated function is
+    called.
+    """
 
     def __init__(self, path: str) -> None:
         self.__module__, self.__qualname__ = "jax", path

@@ -22,7 +22,7 @@ _after: list[str] = []
 
 
 def hand_down() -> tuple[list[str], list[str]]:
-    """Put mxcompat in MLX's place in the Python processes that this one starts. Calling it again changes nothing.
+    """Make `mlx` mean mxcompat in the Python processes that this one starts. Calling it again changes nothing.
 
     Returns:
         The folders at the front of their PYTHONPATH, and those at its end.
@@ -31,7 +31,7 @@ def hand_down() -> tuple[list[str], list[str]]:
         _before.append(str(_PACKAGE / "_children"))
         found = any(finder.find_spec("mxcompat", None) for finder in sys.meta_path)
         if not found or str(_PACKAGE.parent) in _entries(os.environ.get("PYTHONPATH", "")):
-            _after.append(str(_PACKAGE.parent))  # otherwise Python finds mxcompat with any PYTHONPATH
+            _after.append(str(_PACKAGE.parent))  # without this folder on PYTHONPATH, Python finds mxcompat anyway
         os.environ["PYTHONPATH"] = with_what_is_handed_down(os.environ.get("PYTHONPATH", ""))
         change_environments(_environment)
     return [*_before], [*_after]

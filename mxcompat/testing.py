@@ -53,8 +53,8 @@ class Comparison:
     """The result of `compare`. It is true in a condition if there is no difference.
 
     Args:
-        real: what the function returned on real MLX, or the exception that it raised.
-        ours: the same on mxcompat.
+        real: the result of the function on real MLX, or the exception that it raised.
+        ours: the result or the exception on mxcompat.
         differences: all differences.
     """
 
@@ -74,7 +74,7 @@ class Comparison:
 
 
 def compare(fn: Callable[..., Any], *args: Any, tolerance: float | None = None, seed: int | None = 0) -> Comparison:
-    """Run a function on real MLX and on mxcompat, and report what differs.
+    """Run a function on real MLX and on mxcompat, and report the differences.
 
     Args:
         fn: called as `fn(mx, *args)`, once with each `mlx.core`; it returns a tree of arrays and other values.
@@ -155,7 +155,7 @@ def _given(mx: Any, tree: Any) -> Any:
     if isinstance(tree, np.ndarray):
         if tree.dtype == ml_dtypes.bfloat16:
             return mx.array(tree.view(np.uint16)).view(mx.bfloat16)
-        if tree.dtype == np.float64:  # mx.array would convert it to float32
+        if tree.dtype == np.float64:  # `mx.array` would convert it to float32
             return mx.array(tree, dtype=mx.float64)
         return mx.array(tree)
     if isinstance(tree, dict):
@@ -167,7 +167,7 @@ def _given(mx: Any, tree: Any) -> Any:
 
 @dataclass(frozen=True)
 class Given:
-    """The settings that stay the same in a walk through a tree."""
+    """Settings that are the same for all nodes of a tree."""
 
     real: Any
     ours: Any
@@ -175,7 +175,7 @@ class Given:
     messages: bool | None
 
     def near(self, want: Any, got: Any, usual: float) -> Any:
-        """Return where the values are near enough. `usual` is the default tolerance."""
+        """Return a mask of the values that are near enough. `usual` is the default tolerance."""
         limit = self.limit(usual)
         if want.dtype.kind == "O" or (not limit and want.dtype.kind in "biu"):
             return np.asarray(want == got)

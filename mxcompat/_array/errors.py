@@ -13,7 +13,7 @@ def incompatible(function: str, what: str) -> TypeError:
 
     Args:
         function: the name of the function, or "" if it is not known. In that case `what` begins in lower case.
-        what: a sentence that says what was expected and what was given.
+        what: a sentence with the expected and the given arguments.
     """
     if not function:
         return TypeError(f"incompatible function arguments: {what}")

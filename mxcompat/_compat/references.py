@@ -87,8 +87,8 @@ _Count = Callable[[], int]
 
 
 def _counters() -> Iterator[tuple[_Get, _Count]]:
-    """Yield a pair of functions for each counting function: one returns an object with one reference, the other counts
-    the other references to it."""
+    """Yield (get, count) for each counting function. `get` returns an object with one reference, and `count` counts
+    further references to it."""
     one, other, view, table = [np.empty(2)], [np.empty(2)], np.empty(2)[:1], {0: np.empty(2)}
     yield (lambda: one[0]), (lambda: of_each(one)[0] - BY_COUNTING)
     yield (lambda: other[0]), (lambda: of_item(other, 0))
@@ -97,7 +97,7 @@ def _counters() -> Iterator[tuple[_Get, _Count]]:
     holder = _Holder(np.empty(2))
     yield (lambda: holder.value), (lambda: of_value(holder))
     if native:
-        fields = native.Fields.__new__(native.Fields)  # the C base class of nodes
+        fields = native.Fields.__new__(native.Fields)  # nodes have this base class in C
         fields.value = np.empty(2)
         yield (lambda: fields.value), (lambda: of_value(fields))
 
@@ -132,7 +132,7 @@ def _as_argument_of_c_of_a_variable(get: _Get, count: _Count) -> int:
 
 
 class _Asked:
-    """Counts when a missing attribute is read."""
+    """Counts references when a missing attribute is read."""
 
     def __init__(self, count: _Count) -> None:
         self._count = count

@@ -56,7 +56,7 @@ class Unpromised:
             found = self._probe()
         except MemoryError:
             raise
-        except Exception as error:  # of any type, because the feature may have changed in any way
+        except Exception as error:  # the feature may have changed in any way, so any type of error is possible
             self.reason = f"{type(error).__name__}: {error}"
             found = False
         if found is not True:
@@ -83,6 +83,6 @@ def unpromised(name: str, purpose: str, fallback: str) -> Callable[[Callable[[],
 
 
 def _log() -> Any:
-    import logging  # here, since it takes long to import
+    import logging  # imported here because the import is slow
 
     return logging.getLogger(__name__)

@@ -88,10 +88,10 @@ def _named() -> Peers | None:
 
 
 _SIZES = {
-    "SLURM_PROCID": "SLURM_STEP_NUM_TASKS",  # for a Slurm step; an sbatch script is not one
+    "SLURM_PROCID": "SLURM_STEP_NUM_TASKS",  # Slurm sets this for a step, but not for an sbatch script
     "OMPI_COMM_WORLD_RANK": "OMPI_COMM_WORLD_SIZE",
 }
-"""The variables with the rank, and with the number of ranks, that JAX detects."""
+"""The environment variables with the rank and with the number of ranks, in clusters that JAX detects."""
 
 
 def _detected() -> Peers | None:
@@ -100,6 +100,6 @@ def _detected() -> Peers | None:
         if os.environ.get(rank, "").isdigit() and os.environ.get(size, "").isdigit():
             return Peers(int(os.environ[rank]), int(os.environ[size]), None, _NOT_RING)
     if "KUBERNETES_SERVICE_HOST" in os.environ and os.environ.get("JOB_COMPLETION_INDEX", "").isdigit():
-        # a placeholder for the size, which JAX asks from the cluster
+        # the size is a placeholder: JAX asks the cluster for it
         return Peers(int(os.environ["JOB_COMPLETION_INDEX"]), 2, None, _NOT_RING)
     return None

@@ -24,7 +24,8 @@ from mxcompat._graph.run.waiting import give_way
 __all__ = ["Failed", "Gone", "Late", "Links", "framed", "free_port", "joined", "named"]
 
 _LEAVING, _FAILED = b"leaving", b"failed"
-"""Sent in place of JSON by a rank that ends, and by a rank that has failed; the data then give the reason."""
+"""The message that a rank sends in place of JSON when it ends, and when it has failed. After a failure, the data give
+the reason."""
 
 _LENGTHS = struct.Struct("!II")
 
@@ -145,7 +146,7 @@ class Links:
     def tell(self, ranks: Iterable[int], why: str) -> None:
         """Tell some ranks, if they can be reached, that this one has failed."""
         for rank in ranks:
-            with suppress(Gone, Late):  # the rank need not know
+            with suppress(Gone, Late):  # ignore ranks that cannot be reached
                 self.send(rank, framed(_FAILED, why.encode()), time.monotonic())
 
     def _ready(self, sockets: Sequence[socket.socket], deadline: float) -> list[socket.socket]:
@@ -173,7 +174,7 @@ class Links:
     def leave(self) -> None:
         """Tell all connected ranks that this one ends."""
         for rank in self._sockets:
-            with suppress(Gone, Late):  # the rank knows already
+            with suppress(Gone, Late):  # ignore ranks that have ended
                 self.send(rank, framed(_LEAVING), time.monotonic())
 
     def _to(self, rank: int) -> socket.socket:
@@ -252,7 +253,7 @@ def _addresses(sockets: Mapping[int, socket.socket]) -> dict[int, str]:
 
 
 def _host(address: Any) -> str:
-    return address[0].removeprefix("::ffff:")  # the IPv4 address in a dual-stack socket
+    return address[0].removeprefix("::ffff:")  # an IPv4 address has this form in a dual-stack socket
 
 
 def _is_loopback(host: str) -> bool:
@@ -319,7 +320,7 @@ def _settle(connection: socket.socket) -> None:
 
 
 def framed(message: bytes, data: bytes = b"") -> bytes:
-    """Return a message in the form in which it is sent: lengths, JSON and data."""
+    """Return a message as sent: the lengths of the JSON and of the data, the JSON, and the data."""
     return _LENGTHS.pack(len(message), len(data)) + message + data
 
 

@@ -70,7 +70,8 @@ class World:
         self._is_stuck = False
         self._lock = threading.Lock()
         if recoverability.holds:
-            jax.config.update("jax_enable_recoverability", True)  # raise errors rather than abort the process
+            # with this setting, JAX raises errors and does not abort the process
+            jax.config.update("jax_enable_recoverability", True)
         if described.address is None:
             if not jax.distributed.is_initialized():
                 _initialize()
@@ -80,7 +81,7 @@ class World:
             self._links, coordinator = Links.meet(self.rank, self.size, described.address, self._timeout)
             _initialize(coordinator, self.size, self.rank, own_gpu())
         runtime.listen_at(self._links.host)
-        platform.backend()  # blocks until the other ranks arrive
+        platform.backend()  # this call blocks until the other ranks arrive
         self._flying: deque[tuple[Call, Any]] = deque(maxlen=policy.MOST_FLYING)
         atexit.register(self._leave)
         effects.explanations.append(self._explain)
@@ -127,11 +128,11 @@ class World:
                 why = f"Rank {error.rank} has ended." if isinstance(error, Gone) else self._late(error)
                 self._links.tell({*to, *of}, why)
                 raise self._failure(call, why) from None
-            except BaseException:  # messages received so far would be taken for the next call's
+            except BaseException:  # otherwise the next call would take the messages received so far for its own
                 self._failed = f"Rank {self.rank} was interrupted at {call}."
                 self._links.tell({*to, *of}, self._failed)
                 raise
-            if any(theirs != message for theirs, _ in came.values()):  # equal messages mean agreement
+            if any(theirs != message for theirs, _ in came.values()):  # ranks agree if their messages are equal
                 self._compare(message, call, {r: json.loads(theirs) for r, (theirs, _) in came.items()})
         return came
 
@@ -144,8 +145,11 @@ class World:
             raise RuntimeError(f"[{call.op}] The ranks do not agree on what comes next: {text}.")
 
     def start(self, call: Call, collective: Callable[[], Any]) -> Any:
-        """Start a collective that all ranks have agreed on. On CPUs, wait for its end: there, nothing else detects a
-        lost rank. On accelerators, an error is raised when the result is needed."""
+        """Start a collective that all ranks have agreed on.
+
+        On CPUs, wait for its end, because no other code detects a lost rank. On accelerators, an error is raised when
+        the result is needed.
+        """
         try:
             result = collective()
             lost = platform.backend() == "cpu" and not self._ends(result)
@@ -207,7 +211,7 @@ class World:
 
 
 def _said(ranks: Sequence[int], call: Call) -> dict[str, Any]:
-    """Return the description of a call: a key that all ranks must share, and a text."""
+    """Return the message that describes a call: a key that must be the same on all ranks, and a text for errors."""
     return {"key": [call.kind, call.what, list(ranks)], "text": str(call)}
 
 

@@ -1,5 +1,8 @@
-"""Access to JAX's distributed runtime beyond its public functions: the processes that JAX detected, and the address at
-which gloo listens, which carries arrays between CPUs."""
+"""Access to JAX's distributed runtime beyond its public functions.
+
+It returns the processes that JAX detected, and sets the address at which gloo listens. Gloo carries arrays between
+CPUs.
+"""
 
 from __future__ import annotations
 

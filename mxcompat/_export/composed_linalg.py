@@ -64,7 +64,7 @@ def _pinv(c: Chain) -> Any:
 
 
 def _cross(c: Chain, axis: int) -> Any:
-    """Cross product; the third element of a vector with two is zero."""
+    """Append a cross product. The third element of a vector with two elements is zero."""
     axis %= max(c.of(0).ndim, c.of(1).ndim)
     x, y = c.of_one_dtype([0, 1])
     whole = c.out_avals[0].shape

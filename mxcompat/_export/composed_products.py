@@ -154,7 +154,7 @@ def _kron(c: Chain) -> Any:
 
 
 def _addmm(c: Chain) -> Any:
-    """Matrix product plus an addend; for complex numbers MLX multiplies and adds separately."""
+    """Append a matrix product plus an addend. For complex numbers, MLX multiplies and adds separately."""
     dtype, shape = c.out_avals[0].dtype, c.out_avals[0].shape
     scales = tuple(c.numbers[3:]) or (1.0, 1.0)
     if None in scales:
@@ -221,7 +221,7 @@ def _gather_qmm(biased: bool) -> Callable[..., Any]:
 
 
 def _quantized_matmul(c: Chain, how: Any, transpose: bool) -> Any:
-    """Quantized product. Our op takes the packed weights last, MLX's takes them second."""
+    """Append a quantized product. Our op takes the packed weights last, MLX's takes them second."""
     last = len(c.in_avals) - 1
     dtype = c.out_avals[0].dtype
     inputs = [c.cast(0, dtype), last, *[c.cast(k, dtype) if how[0] == "affine" else k for k in range(1, last)]]
@@ -233,7 +233,7 @@ def _quantize(c: Chain, how: Any) -> Any:
 
 
 def _dequantize(c: Chain, how: Any, dtype: Any) -> Any:
-    """Dequantize with shifts of the words. The packed weights are our op's second operand."""
+    """Dequantize by shifting words. The packed weights are our op's second operand."""
     mode, group, bits = how
     if mode != "affine" or 32 % bits:
         return None

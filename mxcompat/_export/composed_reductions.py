@@ -140,11 +140,11 @@ def _partition(name: str) -> Callable[..., Any]:
 
 
 _SCANS = ("cummax", "cummin", "cumsum", "cumprod", "logcumsumexp")
-"""In the order of MLX's numbers."""
+"""The ops of scans in the order of MLX's numbers."""
 
 
 def _scan(name: str) -> Callable[..., Any]:
-    """The rule of a scan; without an axis, it runs over all elements."""
+    """Return the rule of a scan. Without an axis, the scan runs over all elements."""
 
     def rule(c: Chain, axis: int | None, reverse: bool, inclusive: bool) -> Any:
         x: Source = 0

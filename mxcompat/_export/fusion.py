@@ -87,9 +87,11 @@ class _Fusion:
         return found[::-1]
 
     def _section(self, last: Any) -> tuple[set[Any], dict[tuple, int]]:
-        """Return the section that ends with the producer of this value: the values whose primitives are fused into one.
-        Also return the broadcasts of which the section gets a copy, because primitives outside read them, too, as
-        (reader, value)."""
+        """Return the section that ends with this value's producer: a set of values whose primitives are fused into one.
+
+        Also return the broadcasts that the section copies because other primitives read them, too, as (reader, value)
+        pairs.
+        """
         section: set[Any] = set()
         copies: dict[tuple, int] = {}
         shape = self._avals[last].shape

@@ -88,7 +88,7 @@ class ProgramWriter:
         return self._numbers[program]
 
     def _instruction(self, op: Op, params: tuple, slots: tuple[int, ...]) -> list[Any]:
-        if op is CUSTOM:  # the user's rules are Python code, so only the function itself is written
+        if op is CUSTOM:  # the user's rules are Python code and cannot be written, so write only the function itself
             program, call = params
             op, params = PURE_CALL, (program, call.count)
         return [_name(op), [self.encode(p) for p in params], list(slots)]
@@ -174,7 +174,7 @@ class ProgramReader:
             raise DamagedProgram(f"[{op}] counts {node.params!r}")
         if op.indices is not None and any(a.dtype._kind not in "bui" for a in avals[op.indices :]):
             raise DamagedProgram(f"[{op}] has indices that are no integers")
-        key = (op, repr(node.params), avals)  # `repr` distinguishes 1, 1.0 and True
+        key = (op, repr(node.params), avals)  # the key is `repr`, because 1, 1.0 and True are equal
         if key in self._checked:
             return
         try:

@@ -121,7 +121,7 @@ def read_tensors(source: Source, dtypes: dict[str, Dtype] | None = None) -> tupl
 
 
 def _parsed(source: Source, text: bytes) -> dict[str, Any]:
-    """Parse the header. It may begin with a byte order mark, and it ends at a NUL, with which some writers pad it."""
+    """Parse the header. It may begin with a byte order mark, and it ends at a NUL (some writers pad it with NULs)."""
     try:
         written = text.partition(b"\0")[0].decode("utf-8-sig")
         header = json.loads(written, object_pairs_hook=_unique, parse_constant=_no_constant)

@@ -1,4 +1,4 @@
-"""Local arrays of the walk: as values, one for each element, or as a stack, whose index need not be known."""
+"""Local arrays in the walk. They are values, one for each element, or a stack, whose index need not be known."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["LocalArrays"]
 class LocalArrays:
     """Local arrays."""
 
-    # Provided by the layer above
+    # defined by the subclasses
     axes: Axes
     index_type: ScalarType
     mask: Scalar
@@ -31,7 +31,7 @@ class LocalArrays:
     zero: Callable[..., Value]
 
     def alike(self, a: Value, b: Value) -> tuple[Value, Value]:
-        """Return both values with matching local arrays in the same form: as a stack if one of the two is a stack."""
+        """Convert matching local arrays in two values to the same form. If one of them is a stack, both become one."""
         if isinstance(a, (Array, Stack)) and isinstance(b, (Array, Stack)) and type(a) is not type(b):
             return self.as_stack(a), self.as_stack(b)
         if isinstance(a, (Array, Struct)) and type(a) is type(b) and len(a.parts) == len(b.parts):  # type: ignore[attr-defined]

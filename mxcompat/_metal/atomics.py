@@ -112,13 +112,14 @@ def _flat_index(walk: Any, place: MemoryPlace) -> Any:
 
 
 def _exclusive(xp: Any, flat: Any, new: Any, active: Any, base: Any, op: str) -> Any:
-    """Return the exclusive scan within each run of equal places, by doubling."""
+    """Return, for each thread, the combined values of the threads before it that have the same index. The scan doubles
+    its reach in each round."""
     join = {
         "add": lambda a, b: a + b, "min": xp.fmin, "max": xp.fmax, "and": lambda a, b: a & b,
         "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
     }  # fmt: skip
     count = flat.shape[0]
-    if op == "set":  # the value of the last active thread before each thread
+    if op == "set":  # each thread reads the value of the last active thread before it
         place = xp.where(active, xp.arange(count), -1)
         start = xp.where(new, xp.arange(count), 0)
         start = _running(xp, start, xp.maximum)

@@ -1,8 +1,8 @@
 """The axes along which threads are laid out, and the coordinates of a thread in terms of these axes.
 
 If threads of a group communicate, the axes of groups come first, then those of the threads in a group. Otherwise the
-axes are those of the grid. An axis is split where the index arithmetic divides by something
-that fits into it: then quotient and remainder follow an axis each.
+axes are those of the grid. An axis is split if the index arithmetic divides its position by a divisor of its extent.
+Then the quotient follows one of the two axes, and the remainder the other.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def _unsigned(type: ScalarType) -> ScalarType:
 
 
 def _integers(name: str, rule: Callable[..., Scalar], *others: str) -> None:
-    """A function of integers: `rule(n, xp, *scalars)`."""
+    """Define a function of integers by `rule(n, xp, *scalars)`."""
 
     def function(walk: Any, values: list[Value]) -> Value:
         return spread(walk, values, lambda *xs: rule(walk.n, walk.space.xp, *xs))

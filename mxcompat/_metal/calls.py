@@ -42,16 +42,12 @@ class CallWalk(StructWalk):
     calls = 0
     bound: tuple[Place | None, Any] = (None, None)
 
-    # Definitions
-
     def define_function(self, statement: Function) -> None:
         found = self.scope.names.get(statement.name)
         if not isinstance(found, list):
             found = self.scope.names[statement.name] = []
         if statement.body is not None:
             found.append((statement, self.scope))
-
-    # Calls
 
     def call(self, expression: Call, used: bool) -> Value:
         function = expression.function
@@ -83,7 +79,7 @@ class CallWalk(StructWalk):
         raise Problem("this cannot be called", expression.at)
 
     def called_place(self, expression: Call) -> Place:
-        """Return the place to which the reference that a function returns is bound, or its value."""
+        """Return the place that a call refers to if the function returns a reference, or else the call's value."""
         value = self.value(expression)
         place, of = self.bound
         return place if place is not None and of is value else ValuePlace(value)
@@ -207,7 +203,7 @@ class CallWalk(StructWalk):
                     wanted = pointer_to(wanted)
                 total += _likeness(argument.type, wanted)
             if statement.templates and statement.result is not None and statement.result.name != "auto":
-                self.resolve(statement.result)  # which finds out if it exists
+                self.resolve(statement.result)  # this raises an error if the type does not exist
         finally:
             self.scope = outer
         return total
@@ -224,7 +220,7 @@ class CallWalk(StructWalk):
                 target = target.first.target
             target = getattr(target, "memory", target)
             spaces: tuple[str, ...] = ("thread",)
-            if isinstance(target, Memory):  # only the memory of groups is made by the kernel
+            if isinstance(target, Memory):  # of all buffers, only the memory of groups has a `made` function
                 spaces = ("device", "constant") if target.made is None else ("threadgroup",)
                 total += 0.125 * (target.const == parameter.type.const)
             total += 0.25 * (parameter.type.space in spaces)
@@ -307,8 +303,6 @@ class CallWalk(StructWalk):
             return CellPlace(value.type, self.cell(self.as_type(value, of) if parameter.type.name != "auto" else value))
         return CellPlace(of, self.cell(self.as_type(argument.get(self), of)))
 
-    # Lambdas
-
     def closure(self, function: Function) -> Closure:
         scope = self.scope
         if function.captures:
@@ -327,10 +321,6 @@ class CallWalk(StructWalk):
 
     def function_value(self, expression: Name, functions: Any) -> Value:
         return Closure(lambda arguments: self.overload(expression.id, functions, arguments, expression.arguments))
-
-    # Structs
-
-    # Types' names
 
     def scoped_call(self, function: Scoped, expression: Call) -> Value:
         value = self.scoped(function)

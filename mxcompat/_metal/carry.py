@@ -117,8 +117,6 @@ class Carry:
         parts = tuple([self._union(a, b) for a, b in zip(mine.parts, form.parts, strict=True)])
         self.forms[cell] = Form(mine.like, parts)
 
-    # A step
-
     def _discover(self) -> None:
         found = self._walked(np.int32(0))
         for cell, (old, new) in found.items():
@@ -165,8 +163,6 @@ class Carry:
             raise Widen
         return tuple([self._packed(cell, self._value(cell)) for cell in self.forms])
 
-    # Cells
-
     def _value(self, cell: Any) -> Any:
         return cell.held if isinstance(cell, Memory) else cell.value
 
@@ -202,8 +198,6 @@ class Carry:
     def _initial(self) -> tuple[Any, ...]:
         return tuple([self._packed(cell, self.old[cell]) for cell in self.forms])
 
-    # Forms
-
     def _leaf(self, leaf: Any) -> Leaf:
         if not isinstance(leaf, Scalar):
             return Leaf(None, (), tuple(leaf.shape), None, None)
@@ -231,7 +225,7 @@ class Carry:
             b.low is not None and a.low is not None and (b.low < a.low or b.high > a.high)  # type: ignore[operator]
             for a, b in zip(form.parts, joined, strict=True)
         )
-        if narrower and self.tries > 1:  # bounds that change at every step are dropped
+        if narrower and self.tries > 1:  # drop bounds that may change at every step
             joined = tuple([
                 b._replace(low=None, high=None) if (b.low, b.high) != (a.low, a.high) else b
                 for a, b in zip(form.parts, joined, strict=True)
@@ -274,8 +268,6 @@ class Carry:
         for axis, _ in leaf.coefs:
             shape[axis] = axes.extents[axis]
         return tuple(shape)
-
-    # Values as arrays
 
     def _packed(self, cell: Any, value: Any) -> Any:
         form = self.forms[cell]

@@ -1,4 +1,4 @@
-"""The walk over conversions: values as those of another type, pointers that are read as others, and bits."""
+"""The walk over conversions: values to other types, pointers to pointers of other types, and bits as another type."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = ["ConversionWalk"]
 class ConversionWalk(ExpressionWalk):
     """The walk over conversions."""
 
-    # Provided by the layers above
+    # defined by the subclasses
     constructors: Callable[[StructType], list[Any]]
     converted_struct: Callable[[Struct, ScalarType], Value]
     made_struct: Callable[..., Value]

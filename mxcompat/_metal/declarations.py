@@ -46,8 +46,6 @@ __all__ = ["DeclarationWalk"]
 class DeclarationWalk(ConversionWalk):
     """The walk over declarations."""
 
-    # Types
-
     def resolve(self, type: TypeName) -> Type:
         """Return the type that a type name stands for."""
         found = self._base(type)
@@ -61,7 +59,8 @@ class DeclarationWalk(ConversionWalk):
         if type.outer is not None:
             return self._of_type(type)
         found = self.scope.get(type.name)
-        if isinstance(found, StructType) and type.arguments is not None:  # in a template, with other arguments
+        # inside a template, its name may stand for an instance with other arguments
+        if isinstance(found, StructType) and type.arguments is not None:
             found = next((n for n in self.scope.all(type.name) if not isinstance(n, Type)), found)
         if isinstance(found, Type):
             return found
@@ -141,8 +140,6 @@ class DeclarationWalk(ConversionWalk):
             type = array_of(type, int(count.base))
         return type
 
-    # Variables
-
     def declare(self, statement: Declaration) -> None:
         for item in statement.items:
             self.place_now = item.at
@@ -165,7 +162,7 @@ class DeclarationWalk(ConversionWalk):
         return self.fixed(place)
 
     def fixed(self, place: Place) -> Place:
-        """Return the place that a reference is bound to."""
+        """Return the place to which a reference is bound."""
         return place
 
     def _bind(self, item: Declarator) -> None:
@@ -240,8 +237,6 @@ class DeclarationWalk(ConversionWalk):
         if isinstance(type, StructType) and type.definition is not None:
             return self.made_struct(type, [])
         return self.zero(type)
-
-    # Initializers
 
     def construct_type(self, expression: Construct) -> Type:
         return self.resolve(expression.type)
@@ -329,9 +324,7 @@ class DeclarationWalk(ConversionWalk):
             raise Problem(f"{len(parts)} components for a value of type {type}")
         return Vector(type, tuple([self.n.convert(p, type.element) for p in parts]))
 
-    # Conversions
-
-    # Provided by the other parts
+    # defined by the subclasses
 
     def instantiated(self, found: Any, type: TypeName) -> Type:
         raise NotImplementedError

@@ -21,7 +21,7 @@ _SHAPES_ALONE: ContextVar[bool] = ContextVar("shapes_alone", default=False)
 
 @contextmanager
 def shapes_alone() -> Iterator[None]:
-    """Within this context, derivatives are traced for their shapes alone, so missing derivatives raise no error."""
+    """Trace derivatives within this context only for their shapes, so that missing derivatives raise no error."""
     token = _SHAPES_ALONE.set(True)
     try:
         yield
@@ -40,7 +40,7 @@ def without_derivative(x: Any, message: str) -> Any:
 
 
 def _made(name: str) -> Any:
-    from jax.extend.core import Primitive  # here, since its imports take long
+    from jax.extend.core import Primitive  # imported here because its imports are slow
 
     found = Primitive(name)
     found.def_impl(_identity)

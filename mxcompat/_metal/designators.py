@@ -49,7 +49,7 @@ _COMPONENTS = {**{c: k for k, c in enumerate("xyzw")}, **{c: k for k, c in enume
 class PlaceWalk(StatementWalk):
     """The walk over places."""
 
-    # Provided by the layers above
+    # defined by the subclasses
     call_method: Callable[..., Value]
     function_value: Callable[..., Value]
     operator_of: Callable[[StructType, str], Any]
@@ -108,7 +108,7 @@ class PlaceWalk(StatementWalk):
                 return PartPlace(kind.element, of, int(index.base))
             if index.static and self.mask.static and self.mask.base:
                 raise Problem(f"index {int(index.base)} is outside of {kind}")
-            if index.static:  # a condition before it says that no thread gets here
+            if index.static:  # an earlier condition keeps all threads from this access
                 return OutsidePlace(kind.element)
             return ElementPlace(kind.element, of, index)
         raise Problem(f"a value of type {kind} has no elements")

@@ -53,8 +53,6 @@ __all__ = ["ExpressionWalk"]
 class ExpressionWalk(OperatorWalk):
     """The walk over expressions."""
 
-    # Entry points
-
     def effect(self, expression: Expression) -> None:
         """Walk an expression whose value is not used."""
         if isinstance(expression, Call):
@@ -105,14 +103,10 @@ class ExpressionWalk(OperatorWalk):
         rule = _PLACES.get(type(expression))
         return rule(self, expression) if rule is not None else ValuePlace(self.value(expression))
 
-    # Places
-
     def _assign_place(self, expression: Assign) -> Place:
         value = self._assign(expression)
         found = self.place(expression.target) if isinstance(expression.target, Name) else ValuePlace(value)
         return found
-
-    # Values
 
     def _literal(self, expression: Literal) -> Value:
         if expression.type == "string":
@@ -284,7 +278,7 @@ class ExpressionWalk(OperatorWalk):
     def _call(self, expression: Call) -> Value:
         return self.call(expression, used=True)
 
-    # Provided by the other parts
+    # defined by the subclasses
 
     def call(self, expression: Call, used: bool) -> Value:
         raise NotImplementedError

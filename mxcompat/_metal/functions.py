@@ -51,7 +51,7 @@ def _float_type(values: tuple[Scalar, ...]) -> ScalarType:
 
 
 def _floats(name: str, rule: Rule, *others: str) -> None:
-    """A function of floats: half precision is computed in float32 and rounded once."""
+    """Define a function of floats. Half precision is computed in float32 and rounded once."""
 
     def function(walk: Any, values: list[Value]) -> Value:
         def each(*xs: Scalar) -> Scalar:
@@ -131,7 +131,7 @@ for _name, _rule, *_others in (
 
 
 def _numbers(name: str, rule: Callable[..., Scalar], *others: str) -> None:
-    """A function of numbers of one type, integers too: `rule(n, kind, xp, *scalars)`."""
+    """Define a function of numbers of one type, integers included, by `rule(n, kind, xp, *scalars)`."""
 
     def function(walk: Any, values: list[Value]) -> Value:
         def each(*xs: Scalar) -> Scalar:
@@ -216,7 +216,7 @@ _numbers("median3", lambda n, k, xp, x, y, z: extreme(">")(n, k, xp, extreme("<"
 
 
 def _test(name: str, rule: Rule) -> None:
-    """A question about floats."""
+    """Define a test of floats, with a bool as the result."""
 
     def function(walk: Any, values: list[Value]) -> Value:
         def each(x: Scalar) -> Scalar:
@@ -234,9 +234,6 @@ _test("isinf", lambda xp, x: xp.isinf(x))
 _test("isfinite", lambda xp, x: xp.isfinite(x))
 _test("isnormal", lambda xp, x: xp.isfinite(x) & (xp.abs(x) >= np.float32(2**-126)))
 _test("signbit", lambda xp, x: xp.signbit(x))
-
-
-# Vectors
 
 
 def _parts(value: Value) -> tuple[Scalar, ...]:

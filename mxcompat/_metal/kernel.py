@@ -183,7 +183,7 @@ class Kernel:
         a, b, c = region.groups
         groups = [("gz", c), ("gy", b), ("gx", a)]
         splits = lane_splits(region.size) if self.lanes else {}
-        if splits is None:  # the axes cannot be split into lanes: the threads of a group get one axis
+        if splits is None:  # without a split into lanes, the threads of a group get one axis
             count = -(-x * y * z // 32)
             return [*groups, ("tl", count * 32)], {"tl": (count, 32)}
         return [*groups, ("tz", z), ("ty", y), ("tx", x)], splits
@@ -218,7 +218,7 @@ def _pairs(space: Space, x: Any) -> Any:
 
 
 def _split(splits: dict[str, tuple[int, ...]], wanted: Resplit, extents: dict[str, int]) -> dict[str, tuple[int, ...]]:
-    """Return the splits with a further one. Its position counts only the factors above 1."""
+    """Return the splits with one more. The position of a `Resplit` counts only factors above 1."""
     factors = splits.get(wanted.role, (extents[wanted.role],))
     kept = [f for f in factors if f > 1]
     n = kept[wanted.position]

@@ -1,4 +1,4 @@
-"""Constants: what `numeric_limits`, MLX's `Limits` and the header of mathematics define."""
+"""Constants that `numeric_limits`, MLX's `Limits` and Metal's math header define."""
 
 from __future__ import annotations
 

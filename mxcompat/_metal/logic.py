@@ -20,7 +20,7 @@ COMPARE = {
 class Logic:
     """Comparisons and logic."""
 
-    # Provided by the layer above
+    # defined by the subclasses
     axes: Axes
     array: Callable[[Scalar], Any]
     is_exact: Callable[[Scalar], bool]

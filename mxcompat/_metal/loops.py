@@ -100,8 +100,10 @@ class LoopWalk(CallWalk):
             self._moving(statement, trips)
 
     def _is_unrolled(self, statement: For, trips: Trips, weight: int) -> bool:
-        """Return True if a loop is unrolled: it is short, or indexes a local array. The indices are then known, so that
-        the elements of the array are separate values."""
+        """Return True if a loop should be unrolled, because it is short or indexes a local array.
+
+        The indices are then known, so that the elements of the array are separate values.
+        """
         if trips.count <= policy.FEW_STEPS and trips.count * weight <= policy.MOST_UNROLLED:
             return True
         if trips.count > policy.MOST_REGISTERS or trips.count * weight > 2 * policy.MOST_UNROLLED:
@@ -124,8 +126,6 @@ class LoopWalk(CallWalk):
         for cell, old in self.logs.pop().items():
             self.log(cell, old)
         return True
-
-    # Step by step
 
     def _moving(self, statement: For | While | DoWhile, trips: Trips | None) -> None:
         """Unroll a loop that moves a pointer from one buffer to another: each iteration then has its own pointers."""
@@ -184,11 +184,11 @@ class LoopWalk(CallWalk):
         if has(statement.body, Return):
             self.mask = self.n.logical("&", whole, self.n.negate(self.frame.returned.value))
 
-    # In one trace
-
     def _iterations_per_pass(self, cells: Carry, trips: Trips, size: int) -> int:
-        """Return how many iterations XLA shall compute in one pass over the threads: a divisor of their number. It is
-        1 if an iteration writes to memory, because XLA would compute its values again for the next."""
+        """Return the number of iterations that XLA computes in one pass over the threads. It divides the total number.
+
+        It is 1 if an iteration writes to memory, because XLA would recompute the iteration's values for the next one.
+        """
         if any(isinstance(cell, Memory) for cell in cells.forms):
             return 1
         most = max(1, policy.MOST_UNROLLED // size)
@@ -289,8 +289,6 @@ class LoopWalk(CallWalk):
             "runs, so that it has no derivative in reverse mode. Give the kernel one with mx.custom_function, or the "
             "loop a length that is known."
         )
-
-    # Counting
 
     def _trips(self, statement: For) -> Trips | None:
         """Return the number of iterations of a loop that counts up or down to a fixed bound; None for other loops."""

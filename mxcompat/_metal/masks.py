@@ -1,4 +1,4 @@
-"""Control flow as masks: which threads go on after each statement."""
+"""Control flow by masks: after each statement, the mask holds the threads that continue."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Frame:
 
 
 class Loop:
-    """A loop or switch that is being walked: the threads that have left it, and those that wait for the next step."""
+    """A loop or switch during the walk. `waiting` is the mask of threads that wait for its next step or its end."""
 
     def __init__(self, continued: Cell | None) -> None:
         self.continued = continued
@@ -189,7 +189,8 @@ class StatementWalk(WalkBase):
         with self.inner():
             for case, hit in zip(statement.cases, hits, strict=True):
                 entering = self.narrowed(whole, hit if hit is not None else others)
-                self.mask = self.n.logical("|", self.mask, entering)  # falling through from the case before
+                # threads of the previous case fall through
+                self.mask = self.n.logical("|", self.mask, entering)
                 if self.anyone():
                     self.run_all(case.body)
         self.depth -= not uniform
@@ -230,7 +231,7 @@ class StatementWalk(WalkBase):
     def returned_value(self, frame: Frame) -> Any:
         return frame.cell.value if frame.cell.value is not None else NoValue(VOID)
 
-    # Provided by the other parts
+    # defined by the subclasses
 
     def effect(self, expression: Expression) -> None:
         raise NotImplementedError

@@ -55,8 +55,6 @@ class Traffic:
     def __init__(self, n: Numbers) -> None:
         self.n, self.space, self.axes = n, n.space, n.axes
 
-    # Reading
-
     def read(self, memory: Memory, type: ScalarType, index: Scalar) -> Any:
         """Return the elements at an index as an array over the axes of threads, with 0 for an index out of bounds."""
         if not memory.const and self._same_size(memory, type):
@@ -100,8 +98,10 @@ class Traffic:
         return data.reshape(-1), flat
 
     def _range(self, index: Scalar, batch: int) -> tuple[Any, list[tuple[int, int, int]], int, int] | None:
-        """The base, the axes as (coefficient, extent, axis) from the largest coefficient, and bounds of an affine index
-        whose base is one number; None for another index."""
+        """Describe an affine index whose base is one number; return None for another index.
+
+        The result is the base, the axes as (coefficient, extent, axis) from the largest coefficient on, and the bounds.
+        """
         shape = getattr(index.base, "shape", ())
         if any(n != 1 for n in shape) or index.low is None or index.high is None:
             return None
@@ -178,8 +178,6 @@ class Traffic:
             shape[places[k]] = self.axes.extents[places[k]]
         return found.reshape(shape)
 
-    # Writing
-
     def write(
         self, memory: Memory, type: ScalarType, index: Scalar, value: Any, mask: Scalar, kind: str = "set"
     ) -> None:
@@ -188,7 +186,8 @@ class Traffic:
             return
         data = memory.data
         value = self.space.asarray(value)
-        if kind == "set" and self._same_size(memory, type):  # otherwise each iteration would copy the whole array
+        # without the cast, each iteration of a loop would copy the whole array
+        if kind == "set" and self._same_size(memory, type):
             value, type = self.space.bitcast(value, data.dtype), memory.element
         whole = data.shape[-1] * data.dtype.itemsize
         if not self.space.traced and not memory.owned:

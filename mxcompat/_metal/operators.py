@@ -102,7 +102,7 @@ class OperatorWalk(PlaceWalk):
                 return x.type
         return a.type
 
-    # Provided by the other parts
+    # defined by the subclasses
 
     def overloaded(self, name: str, operands: list[Place], expression: Any) -> Value:
         raise NotImplementedError

@@ -65,8 +65,6 @@ class ParserBase:
         self.templates: list[set[str]] = [templates]
         self.spaces = spaces
 
-    # Tokens
-
     @property
     def token(self) -> Token:
         return self.tokens[self.k]
@@ -106,8 +104,6 @@ class ParserBase:
     def fail(self, reason: str, place: Place | None = None) -> NoReturn:
         raise Problem(reason, place or self.at)
 
-    # Scopes
-
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Open a scope for type names: those declared in this context are dropped at its end."""
@@ -128,8 +124,6 @@ class ParserBase:
         if any(name in scope for scope in reversed(self.templates)) or name in BUILTIN_TEMPLATES:
             return True
         return name.endswith("_v") and name.removesuffix("_v") in BUILTIN_TRAITS
-
-    # Types
 
     def starts_type(self, ahead: int = 0) -> bool:
         """Return True if a type begins at this token: with a qualifier, or with a type name after any namespaces."""
@@ -259,7 +253,7 @@ class ParserBase:
             found.append(self.template_argument())
             if not self.accept(","):
                 break
-        if self.token.text == ">>":  # the end of two nested templates
+        if self.token.text == ">>":  # `>>` ends two nested templates
             here = self.token
             self.tokens[self.k] = here._replace(text=">")
             self.tokens.insert(self.k, here._replace(text=">"))
@@ -275,7 +269,7 @@ class ParserBase:
             self.k = mark
         return self.binary(1, stop=(">", ">>"))
 
-    # Provided by the other parsers
+    # defined by the subclasses
 
     def expression(self) -> Expression:
         raise NotImplementedError

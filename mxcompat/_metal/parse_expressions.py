@@ -315,7 +315,7 @@ class ExpressionParser(ParserBase):
             body = self.block()
         return Lambda(at, Function(at, "lambda", result, parameters, body, captures=tuple(captures)))
 
-    # Provided by the parser of statements
+    # defined by the subclasses
 
     def parameters(self) -> list[Parameter]:
         raise NotImplementedError

@@ -37,7 +37,7 @@ __all__ = ["StatementParser"]
 class StatementParser(ExpressionParser):
     """The parser of statements."""
 
-    # Provided by the parser of declarations
+    # defined by the subclasses
     _declaration: Callable[..., list[Statement]]
     _defines_type: Callable[..., bool]
     _starts_declaration: Callable[[], bool]

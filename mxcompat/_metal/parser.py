@@ -24,10 +24,6 @@ __all__ = ["Parser"]
 class Parser(StatementParser):
     """The parser of statements and declarations."""
 
-    # Statements that a word begins
-
-    # Declarations
-
     def _namespace(self) -> list[Statement]:
         self.next()
         while self.token.text != "{":
@@ -77,7 +73,7 @@ class Parser(StatementParser):
 
     def _template(self) -> list[Statement]:
         self.next()
-        if self.token.text != "<":  # an explicit instantiation
+        if self.token.text != "<":  # this is an explicit instantiation
             while not self.accept(";"):
                 self.next()
             return []
@@ -237,7 +233,7 @@ class Parser(StatementParser):
             text, kind = self.token.text, self.token.kind
             if kind == "name" or text in ("*", "&", "&&"):
                 return True
-            if text == "[" and base.name == "auto":  # auto [a, b] = …
+            if text == "[" and base.name == "auto":  # as in `auto [a, b] = …`
                 return True
             return text == ";"
         finally:

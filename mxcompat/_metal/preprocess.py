@@ -89,8 +89,11 @@ def _lines(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 class _Condition:
-    """An open `#if`. `active` is True in a branch that is used, and `taken` once a branch has been used. `around` is
-    True if the text around the `#if` is used."""
+    """An open `#if`.
+
+    `active` is True in the branch that is used. `taken` is True once a branch has been used. `around` is True if the
+    enclosing text is used.
+    """
 
     __slots__ = ("active", "around", "place", "taken")
 

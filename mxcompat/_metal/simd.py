@@ -1,6 +1,6 @@
-"""Functions of a SIMD group: 32 threads that see each other's values, of which the active ones count.
+"""Functions of a SIMD group: 32 threads that see each other's values. Only active threads take part.
 
-The axes of the lanes are the last ones. A result that is the same for all of them has extent 1 along these.
+The axes of the lanes are the last ones. A result that is the same for all lanes has extent 1 along these axes.
 """
 
 from __future__ import annotations
@@ -71,8 +71,11 @@ class Lanes:
 
 
 def _define(names: str, rule: Callable[..., Scalar], values: int = 1) -> None:
-    """A function, of vectors component by component: `rule(lanes, scalar, *others)`, for SIMD groups and quads. The
-    first `values` arguments are values, the others counts."""
+    """Define a function for SIMD groups and quads by `rule(lanes, scalar, *others)`. It applies to vectors by
+    component.
+
+    The first `values` arguments are values of any type. The others become unsigned integers.
+    """
     for name in names.split():
         for prefix, width in (("simd", 32), ("quad", 4)):
 
@@ -163,11 +166,8 @@ for _op in ("sum", "product"):
     _define(f"prefix_exclusive_{_op}", _scan(_op, False))
 
 
-# Values of other lanes
-
-
 def _taken(lanes: Lanes, a: Scalar, source: Any) -> Scalar:
-    """Return the value of the lane `source`, or the own value of a lane if there is no such lane."""
+    """Return the value of the lane `source`. If there is no such lane, a lane gets its own value."""
     xp = lanes.xp
     array = lanes.spread(lanes.n.array(a), a.type.dtype)
     inside = (source >= 0) & (source < lanes.width)
@@ -262,9 +262,6 @@ def _broadcast_first(lanes: Lanes, a: Scalar) -> Scalar:
 
 
 _define("broadcast_first", _broadcast_first)
-
-
-# Votes
 
 
 def _vote(op: str) -> Callable[..., Scalar]:

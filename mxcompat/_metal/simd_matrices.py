@@ -20,7 +20,10 @@ __all__ = ["SIMD_MATRICES", "uses_simd_matrices"]
 _NAMES = ("simdgroup_matrix", "simdgroup_float8x8", "simdgroup_half8x8", "simdgroup_bfloat8x8")
 
 _BITS = (2, 2, 4, 2, 2)
-"""A lane's number, split as the hardware does: 4 rows, 4 columns, a row, 2 columns; then the two elements of a lane."""
+"""The parts of a lane's number in the hardware's layout: 4 rows, 4 columns, a row, 2 columns.
+
+The last part counts the elements that a lane holds.
+"""
 
 SIMD_MATRICES = """
 inline int simdgroup_row_() {

@@ -217,7 +217,8 @@ class JaxSpace(Space):
         return lax.broadcasted_iota(dtype, shape, axis)
 
     def asarray(self, x: Any, dtype: Any = None) -> Any:
-        if isinstance(x, (np.generic, np.ndarray)) and x.ndim == 0:  # a traced constant, not a captured array
+        # `full` makes a traced constant, not a captured array
+        if isinstance(x, (np.generic, np.ndarray)) and x.ndim == 0:
             return lax.full((), np.asarray(x, dtype)[()])  # type: ignore[arg-type]
         return jnp.asarray(x, dtype)
 
@@ -325,7 +326,7 @@ class JaxSpace(Space):
 
 
 def _index(index: Any, length: int) -> Any:
-    """Return indices in a dtype that XLA accepts: int32 if they fit. Larger ones become an index out of bounds."""
+    """Cast indices to int32 if they fit, and otherwise to int64. An index too large for int32 stays out of bounds."""
     index = jnp.asarray(index)
     if index.dtype.itemsize == 8:
         if length < 1 << 31:

@@ -38,7 +38,7 @@ class StructWalk(DeclarationWalk):
 
     instances: dict[Any, Type]
 
-    # Provided by the layer above
+    # defined by the subclasses
     overload: Callable[..., Value]
 
     def define_struct(self, statement: StructDefinition) -> None:
@@ -292,7 +292,8 @@ class StructWalk(DeclarationWalk):
 
 
 def _fits(pattern: Any, given: Any, names: set[str], known: dict[str, Any]) -> bool:
-    """Deduce the parameters in a pattern, such as `T`, `T*` or `vec<T, N>`; False if it has to be compared instead."""
+    """Deduce the parameters in a pattern, such as `T`, `T*` or `vec<T, N>`. Return False if the pattern has no
+    parameters to deduce, so that it must equal the argument."""
     name = pattern.name if isinstance(pattern, TypeName) else getattr(pattern, "id", None)
     for _ in range(getattr(pattern, "pointers", 0)):
         if not isinstance(given, PointerType):

@@ -38,9 +38,6 @@ class Statement(Node):
     __slots__ = ()
 
 
-# Types
-
-
 @dataclass(slots=True, eq=False)
 class TypeName(Node):
     """A type as it is written.
@@ -64,9 +61,6 @@ class TypeName(Node):
     const: bool = False
     of: Expression | None = None
     outer: TypeName | None = None
-
-
-# Expressions
 
 
 @dataclass(slots=True, eq=False)
@@ -204,9 +198,6 @@ class Lambda(Expression):
     function: Function
 
 
-# Statements
-
-
 @dataclass(slots=True, eq=False)
 class Block(Statement):
     """A block of statements, `{…}`."""
@@ -322,9 +313,6 @@ class StaticAssert(Statement):
 
     condition: Expression
     message: str
-
-
-# Declarations
 
 
 @dataclass(slots=True, eq=False)

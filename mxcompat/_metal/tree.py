@@ -1,4 +1,4 @@
-"""Analyses of statements and expressions: the variables they name or change, and whether they leave a loop."""
+"""Analyses of statements and expressions: find the variables that they name or change, and if they leave a loop."""
 
 from __future__ import annotations
 

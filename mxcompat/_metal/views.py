@@ -53,14 +53,14 @@ class ViewPlace(Place):
                 self._source(walk, k * ratio + j, len(given) * ratio).set(walk, piece)
 
     def _source(self, walk: Any, k: int, count: int) -> Place:
-        """Return the place of the number `k` of those that a value of this type covers. A vector of three takes the
-        memory of four."""
+        """Return the place of element `k` of the value that the view covers. A vector of three takes the memory of
+        four."""
         count = size_of(self.type) // (size_of(scalar_leaves(self.of.type)[0])) if count > 1 else count
         start = walk.n.binary("*", self.offset, static(walk.index_type, count))
         return _number(walk, self.of, walk.n.binary("+", start, static(walk.index_type, k)))
 
     def _at(self, walk: Any, k: int, old: ScalarType, new: ScalarType) -> tuple[Place, Scalar]:
-        """Return the place of the number that contains the smaller number `k`, and its position there in bits."""
+        """Return the place of the stored number that contains element `k`, and the element's position there in bits."""
         ratio = static(walk.index_type, old.bits // new.bits)
         start = walk.n.binary("*", self.offset, static(walk.index_type, size_of(self.type) * 8 // new.bits))
         index = walk.n.binary("+", start, static(walk.index_type, k))

@@ -1,6 +1,7 @@
-"""The state of the walk: the mask of active threads, variables and memory. Also the storing of values.
+"""The state of the walk: the mask of active threads, variables and memory; and stores of values.
 
-All threads run in lockstep. The mask has those that are active at the current statement; branches and exits narrow it.
+All threads run in lockstep. The mask holds the threads that are active at the current statement. Branches and exits
+narrow it.
 """
 
 from __future__ import annotations
@@ -77,9 +78,8 @@ class WalkBase(LocalArrays):
         self.logs: list[dict[Any, Any]] = []
         self.scope = Scope()
         self.place_now: TextPlace | None = None
-        self.trace: object = None  # the iteration of a loop that is traced: arrays made in it are unknown outside
-
-    # Cells
+        # the iteration of a loop that is being traced; its arrays cannot be used outside of it
+        self.trace: object = None
 
     def cell(self, value: Any, const: bool = False) -> Cell:
         """Return a new variable."""
@@ -169,8 +169,6 @@ class WalkBase(LocalArrays):
         finally:
             self.scope = outer
 
-    # Values of a type
-
     def zero(self, type: Type, plain: bool = False) -> Value:
         """Return the value of an uninitialized variable: zeros. A large array is a stack, unless `plain` is set."""
         if isinstance(type, ScalarType):
@@ -193,8 +191,6 @@ class WalkBase(LocalArrays):
         shape = (type.count,) + (1,) * self.axes.rank
         arrays = tuple([self.space.xp.zeros(shape, leaf.dtype) for leaf in scalar_leaves(type.element)])
         return Stack(type.element, type.count, arrays)
-
-    # Memory
 
     def load(self, memory: Any, type: Type, index: Scalar) -> Value:
         """Return the values that active threads read, with 0 for an index out of bounds."""
@@ -274,7 +270,8 @@ class WalkBase(LocalArrays):
         if not isinstance(type, ScalarType):
             raise Problem(f"threadgroup memory of type {type} is not in the supported language")
         shape = (*self.axes.extents[: self.axes.batch], count)
-        self.group_cells -= 1  # negative, unlike variables: every loop carries it, even one that declares it
+        # the key is negative, unlike those of variables: every loop carries this memory, even one that declares it
+        self.group_cells -= 1
         return Memory(
             name, type, None if self.space.traced else self.space.xp.zeros(shape, type.dtype), self.axes.batch,
             self.group_cells, made=lambda: self.space.xp.zeros(shape, type.dtype),

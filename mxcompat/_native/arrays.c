@@ -104,11 +104,11 @@ static int is_shared(PyObject *value, Py_buffer *buffer, int flags) {
         PyErr_Clear();
         return 0;
     }
-    if (buffer->ndim == 0 || buffer->len == 0) { /* others may share this memory, so `_memory` copies it */
+    if (buffer->ndim == 0 || buffer->len == 0) { /* arrays may share this memory, so `_memory` copies it */
         PyBuffer_Release(buffer);
         return 0;
     }
-    if (buffer->format != NULL) { /* the letters that MLX uses */
+    if (buffer->format != NULL) { /* replace the format by the letters that MLX uses */
         if (buffer->format[0] == '=')
             buffer->format += 1;
         if (buffer->itemsize == 8 && buffer->format[0] == 'l')
@@ -128,7 +128,7 @@ static int get_other(PyObject *array, Py_buffer *buffer, int flags) {
                  PyObject_GetBuffer(view, buffer, flags) < 0;
     if (!failed && kind != Py_None && buffer->format != NULL)
         buffer->format = "bfloat16";
-    Py_XDECREF(found); /* the buffer refers to the view */
+    Py_XDECREF(found); /* the buffer keeps a reference to the view */
     return failed ? -1 : 0;
 }
 

@@ -12,7 +12,7 @@ typedef struct {
     const Py_ssize_t *reads;
 } Instruction;
 
-/* A Code with the slots of its roots. */
+/* A path to follow: a Code, and the slots of its roots. */
 typedef struct {
     PyObject_HEAD PyObject *code; /* the instructions and the kinds of the leaves */
     Py_ssize_t instructions, leaves, roots;
@@ -30,7 +30,8 @@ static int path_traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int path_clear(PyObject *self) {
     Path *path = (Path *)self;
-    path->instructions = path->leaves = path->roots = 0; /* the objects that they refer to may be freed now */
+    /* the destructors of the dropped objects may read these counts */
+    path->instructions = path->leaves = path->roots = 0;
     Py_CLEAR(path->code);
     return 0;
 }
@@ -110,8 +111,8 @@ static int path_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(kwargs)
     return 0;
 }
 
-/* These functions return 1, 0 if the nodes do not match the code, or -1 with an error set. The environment has a node
-   or NULL for each slot. Slot ~k, counted from the end, is leaf k. */
+/* The functions of a path return 1, 0 if the nodes do not match the code, or -1 with an error set. The environment
+   has a node or NULL for each slot. Slot ~k, counted from the end, is leaf k. */
 
 static int put(PyObject **env, Py_ssize_t slot, PyObject *node) {
     if (env[slot] == NULL) {
@@ -127,7 +128,7 @@ static int follow_instruction(const Instruction *instruction, PyObject **env, Py
     if (node == NULL || !is_node(node) || f->op != instruction->op || (f->value != Py_None && !in_capture))
         return 0;
     if (f->params != instruction->params) {
-        PyObject *own = Py_NewRef(f->params); /* the comparison may run any code */
+        PyObject *own = Py_NewRef(f->params); /* comparing them may run any code */
         int same = PyObject_RichCompareBool(own, instruction->params, Py_EQ);
         Py_DECREF(own);
         if (same != 1)
@@ -142,7 +143,7 @@ static int follow_instruction(const Instruction *instruction, PyObject **env, Py
     return same;
 }
 
-/* Give a node that is one of several results its value, if these exist. Return 1 if so. */
+/* Give an ITEM its value if the node with several results has its values. Return 1 if so. */
 static int resolves(PyObject *node) {
     PyObject *has = PyObject_CallFunctionObjArgs(try_resolve_item, node, NULL);
     int result = has == NULL ? -1 : has == Py_True;
@@ -161,7 +162,7 @@ static int is_leaf(PyObject *node, PyObject *kind, int is_placeholder, PyObject 
         return 1;
     if (in_capture)
         return PyObject_RichCompareBool(f->trace, trace, Py_LT);
-    PyObject *value = PyObject_GetAttr(node, s_value); /* a subclass may compute it first */
+    PyObject *value = PyObject_GetAttr(node, s_value); /* this may compute the value, in a subclass */
     Py_XDECREF(value);
     if (value == NULL)
         return -1;

@@ -13,7 +13,8 @@ static void write_version(const FfiCall *call) {
     FfiMetadata *metadata = ((FfiMetadataExtension *)call->extension)->metadata;
     const FfiVersion *theirs = &call->functions->version;
     metadata->version.major = FFI_MAJOR;
-    metadata->version.minor = theirs->major == FFI_MAJOR ? theirs->minor : 0; /* these parts are the same in all */
+    /* the structures used here are the same in all minor versions */
+    metadata->version.minor = theirs->major == FFI_MAJOR ? theirs->minor : 0;
     metadata->traits = 0;
 }
 

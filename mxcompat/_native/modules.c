@@ -184,7 +184,7 @@ static int put_list_over(PyObject *target, PyObject *new, int write) {
 static int put_over(PyObject *target, PyObject *new, int write) {
     int dicts = PyDict_Check(target) && PyDict_Check(new);
     if (PyDict_Check(new) && PyDict_Size(new) == 0)
-        return 1; /* nothing to replace; the target may be no tree, for example a function among layers */
+        return 1; /* there is nothing to replace, and the target may be no tree, for example a function among layers */
     if (!dicts && !(PyList_CheckExact(target) && PyList_CheckExact(new)))
         return 0;
     if (Py_EnterRecursiveCall(" while parameters are replaced"))

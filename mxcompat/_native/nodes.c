@@ -113,12 +113,12 @@ static int is_own(PyObject *frame) {
 static PyObject *caller(void) {
     if (getframe == Py_None)
         return Py_NewRef(Py_None);
-    /* not `sys._getframe`, which calls audit hooks: one that JAX imports (of filelock) doubles the time of an op */
+    /* `sys._getframe` would call audit hooks: a hook that JAX imports (of filelock) doubles the time of an op */
     PyObject *callee = (PyObject *)PyEval_GetFrame();
     if (callee == NULL)
         return none();
     PyObject *frame = PyObject_GetAttr(callee, s_back);
-    if (frame == Py_None) { /* that function has no caller */
+    if (frame == Py_None) { /* the function at the bottom of the stack has no caller */
         Py_DECREF(frame);
         frame = Py_NewRef(callee);
     }
@@ -400,7 +400,7 @@ static PyMemberDef fields_members[] = {
     {"trace", T_OBJECT_EX, offsetof(Fields, trace), 0, NULL},
     {"value", T_OBJECT_EX, offsetof(Fields, value), 0, NULL},
     {"where", T_OBJECT_EX, offsetof(Fields, where), 0, NULL},
-    {"waiting", T_OBJECT, offsetof(Fields, waiting), 0, NULL}, /* None by default */
+    {"waiting", T_OBJECT, offsetof(Fields, waiting), 0, NULL}, /* this field is None by default */
     {NULL, 0, 0, 0, NULL},
 };
 

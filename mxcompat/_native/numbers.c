@@ -181,7 +181,7 @@ static PyObject *number(PyObject *Py_UNUSED(module), PyObject *value) {
     const char *format = memory.format == NULL ? "" : memory.format + (memory.format[0] == '=');
     int single = memory.len == memory.itemsize && format[0] != 0 && format[1] == 0;
     char letter = format[0];
-    if (letter == 'l') /* a long has 4 or 8 bytes, depending on the platform, and 4 after '=' */
+    if (letter == 'l') /* a long has 4 or 8 bytes, depending on the platform, or 4 if the format begins with '=' */
         letter = memory.itemsize == 8 ? 'q' : 'i';
     if (letter == 'L')
         letter = memory.itemsize == 8 ? 'Q' : 'I';

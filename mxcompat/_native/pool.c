@@ -22,9 +22,9 @@ typedef struct Job {
     Part part;
     void *context;
     size_t count, grain;
-    size_t next;      /* the start of the next part; atomic */
-    size_t joined;    /* number of threads that have joined so far; written under the lock */
-    size_t inside;    /* number of threads that work on it now; written under the lock, read also without it */
+    size_t next;      /* start of the next part; updated atomically */
+    size_t joined;    /* number of threads that have joined so far; written with the lock held */
+    size_t inside;    /* number of threads that run parts now; written with the lock held, also read without it */
     struct Job *after;
 } Job;
 
@@ -95,7 +95,7 @@ static void *work(void *nothing) {
     return nothing;
 }
 
-/* Start the threads, unless that was tried before. The caller must hold the lock. */
+/* Start the threads at the first call. The caller must hold the lock. */
 static void start(void) {
     if (pool.started)
         return;
@@ -106,7 +106,7 @@ static void start(void) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals must go to Python's threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals must be delivered to Python's threads */
     size_t wanted = processors() - 1;
     while (pool.threads < wanted && pool.threads < MOST_THREADS &&
            pthread_create(&pool.ids[pool.threads], &attributes, work, NULL) == 0)

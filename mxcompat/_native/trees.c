@@ -51,7 +51,7 @@ static int flatten_item(PyObject *item, PyObject *out, int require_array) {
         return !require_array;
     if (Py_EnterRecursiveCall(" while a tree is flattened"))
         return -1;
-    Py_INCREF(item); /* the tree may change during the walk */
+    Py_INCREF(item); /* the walk may run code that changes the tree, so keep the item alive */
     int found = is_dict ? flatten_dict(item, out, require_array) : flatten_items(item, out, require_array);
     Py_DECREF(item);
     Py_LeaveRecursiveCall();
@@ -206,7 +206,7 @@ static int find_item(PyObject *container, PyObject *key, PyObject *item, Found *
         return 1;
     if (Py_EnterRecursiveCall(" while arrays are looked for in a tree"))
         return -1;
-    Py_INCREF(key); /* the tree may change during the walk */
+    Py_INCREF(key); /* the walk may run code that changes the tree, so keep the item alive */
     Py_INCREF(item);
     int going = is_dict   ? find_in_dict(item, found)
                 : is_list ? find_in_list(item, found)
@@ -240,7 +240,7 @@ static PyObject *find(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     int going = noted == NULL ? -1 : 1;
     if (PyDict_Check(container)) {
         while (going == 1 && PyDict_Next(container, &position, &key, &item)) {
-            Py_INCREF(key); /* comparing it with the wanted keys may run any code */
+            Py_INCREF(key); /* the comparison with the wanted keys may run any code */
             Py_INCREF(item);
             going = find_under(container, key, item, wanted, &found, noted);
             Py_DECREF(item);

@@ -110,13 +110,13 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             _check_value(value, tag)
             loss, *others = nodes_in(value)
             _check_scalar(loss)
-            # the other outputs do not depend on the arguments
+            # the outputs left out do not depend on the arguments
             outputs = [loss, *[n for n in others if n.trace >= capture.id]]
             del arrays
             capture.other_arguments = ()
             cotangents = [scalar(1.0, _ONE)]
             body = capture.close(outputs, keep=True, derive=pulled_back(reals, cotangents))
-        exchange(differentiated, capture.placeholders, reals)  # release the second reference to the buffers
+        exchange(differentiated, capture.placeholders, reals)  # this releases the second reference to the buffers
         node = _pull_back(body, reals, cotangents)
         asked = [*map(args.__getitem__, numbers)], {k: v for k, v in kwargs.items() if k in names} if names else {}
         try:
@@ -132,7 +132,8 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
 
 
 def _detached(value: tuple) -> tuple:
-    """Apply `stop_gradient` to all arrays in a returned tuple but the first, if another transform encloses this one."""
+    """Apply `stop_gradient` to every array in a returned tuple except the first, if another transform encloses this
+    one."""
     if not innermost_trace():
         return copied(value)
     first, *others = nodes_in(value)

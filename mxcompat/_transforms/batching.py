@@ -110,7 +110,7 @@ def _rebuilt(
         if op is ITEM or not any(on):
             node = apply(op, nodes, params)
             if not nodes:
-                node.trace = trace  # otherwise the node would count as captured from outside
+                node.trace = trace  # otherwise the capture would count the node as an outside value
             env[slot] = node, any(on)
             continue
         rule = BATCH.get(op)
@@ -205,7 +205,7 @@ def _vjp(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...
         return None
     points = all_batched(inputs[:primals], flags[:primals], size)
     cotangents = [
-        _raised(c, y.ndim) if on else c  # without the axis, the cotangent broadcasts as it is
+        _raised(c, y.ndim) if on else c  # an unbatched cotangent broadcasts without new axes
         for c, on, y in zip(inputs[count:], flags[count:], program.out_avals, strict=False)
     ]
     operands = (*points, *inputs[primals:count], *body.captured, *cotangents)
@@ -253,7 +253,7 @@ def _ruled(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, .
 def _custom_vmap(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
     program, rule, count, in_axes, out_axes = params
     if any(flags[count:]) or any(on and axis is None for on, axis in zip(flags, in_axes, strict=False)):
-        return None  # the user's rule was made for other mapped arguments
+        return None  # the user's rule was traced for other mapped arguments
     args = [
         n if axis is None else _moved(n if has else broadcast_unbatched(n, size), 0, axis)
         for n, axis, has in zip(inputs, in_axes, flags, strict=False)

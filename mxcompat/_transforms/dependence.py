@@ -47,7 +47,8 @@ def reached_slots(program: Program, outputs: Iterable[int], behind_stops: bool =
         if slot >= 0:
             op, _, slots = program.instructions[slot]
             if op is ITEM:
-                reached.add(slots[0])  # not pending: `_reads` follows only the inputs that this result depends on
+                # mark the op, but do not follow all its inputs: `_reads` follows those of this result
+                reached.add(slots[0])
             pending += _reads(program, slot, behind_stops)
     return reached
 

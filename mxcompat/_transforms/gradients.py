@@ -124,7 +124,8 @@ def captured(function: Callable[..., Iterable[Any]], avals: Sequence[Aval]) -> D
 
 
 def _node(x: Any, like: Symbolic) -> Node:
-    """Return the node of a symbolic array or of zeros; for a tuple, the node whose results its items are."""
+    """Return the node of a symbolic array or of zeros. For a tuple of items, return the node that the items select
+    from."""
     if isinstance(x, tuple):
         return x[0].node.inputs[0]
     return (x if isinstance(x, Symbolic) else zeros(x, like)).node
@@ -145,7 +146,7 @@ def _environment(program: Program, inputs: Sequence[Symbolic]) -> list[Any]:
             continue
         node = apply(op, tuple([env[s].node for s in slots]), params)
         if not slots:
-            node.trace = inputs[0].node.trace  # otherwise the node would count as captured from outside
+            node.trace = inputs[0].node.trace  # otherwise the capture would count the node as an outside value
         env[slot] = tuple(map(Symbolic, items(node))) if isinstance(node.aval, tuple) else Symbolic(node)
     return env
 

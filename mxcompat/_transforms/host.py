@@ -118,7 +118,7 @@ def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any
     FORWARD."""
 
     def cast(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
-        avals = inner.program.in_avals  # the avals of `values` come last
+        avals = inner.program.in_avals  # `inputs` may be shorter, because the avals of `values` come last
         return [
             x if x.dtype is a.dtype._numpy and x.shape == a.shape else spread(x, a)
             for x, a in zip(inputs, avals, strict=False)
@@ -193,7 +193,7 @@ def _placed(places: Sequence[int], values: Sequence[Any], count: int) -> tuple:
 CALLS.update(op for op in _INNER if op is not VMAP)
 for _op, _inner in _INNER.items():
     HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], SUPPORTS[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
-    RESIDUALS[_op] = READS_INPUTS  # a derivative runs the Program again
+    RESIDUALS[_op] = READS_INPUTS  # the derivative runs the Program again, so it does not read the result
 
 _differentiable = {}
 for _op, _of in ((VJP, gradient), (PULL, pulled), (JVP, tangent)):
@@ -251,7 +251,7 @@ _ruled(CUSTOM_JVP, PUSHFORWARD, _custom_push)
 RULES[CUSTOM_VJP] = _by_rule(replayed, lambda x: zeros(x, x))
 RESIDUALS[TUPLE] = READS_NOTHING
 for _kind in (PULLBACK, RULES, FORWARD):
-    del _kind[CUSTOM_JVP]  # no host rules: reverse mode would have to transpose the user's rule
+    del _kind[CUSTOM_JVP]  # the op has no host rules for this: reverse mode would have to transpose the user's rule
 
 
 @HOST.of(TUPLE)
@@ -372,7 +372,7 @@ def _mixed_push(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | N
 
 
 def _widened(x: Any, dtype: np.dtype) -> Any:
-    """Cast a float value to the dtype in which its derivative is computed."""
+    """Cast a float value to the dtype in which its derivative is computed, if that is wider."""
     if isinstance(x, tuple):
         return tuple([_widened(v, dtype) for v in x])
     return x.astype(dtype) if from_numpy(x.dtype)._kind == "f" else x  # type: ignore[union-attr]

@@ -88,7 +88,7 @@ def _narrowed(x: Any, aval: Any) -> Any:
 
 
 def _alike(xs: Sequence[Any]) -> list[Any]:
-    """Cast all floats to the widest dtype among them, so that the op computes in the dtype of the proxy."""
+    """Cast all floats to the widest dtype among them, so that the op computes in the proxy's dtype."""
     floats = [x.dtype for x in xs if jnp.issubdtype(x.dtype, np.floating)]
     wide = jnp.result_type(*floats)
     return [x.astype(wide) if jnp.issubdtype(x.dtype, np.floating) else x for x in xs]
@@ -119,7 +119,7 @@ def _exact(x: Any, dtype: Dtype) -> Any:
 
 
 def _attach_tangent(value: Any, carried: Any, out: Aval, truncating: bool) -> Any:
-    """Return `value` with the derivative of `carried`."""
+    """Return `value` with the tangent that `carried` has."""
     if not jnp.issubdtype(carried.dtype, np.inexact):
         return value
     truncates = truncating and out.dtype._kind not in "fc"
@@ -158,7 +158,7 @@ def _truncated(t: Any, dtype: Dtype) -> Any:
         beyond = 0.0 if dtype._kind == "b" else float(np.iinfo(dtype._numpy).max) + 1
         if beyond > float(jnp.finfo(t.dtype).max):
             return [truncated]
-        return [jnp.where(t == beyond, t, truncated)]  # as floats, the largest integers are rounded up to `beyond`
+        return [jnp.where(t == beyond, t, truncated)]  # the largest integers, as floats, are rounded up to `beyond`
 
     def back(_: tuple, cotangents: Sequence[Any]) -> list[Any]:
         return [_truncated(cotangents[0], dtype)]

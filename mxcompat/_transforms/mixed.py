@@ -76,6 +76,7 @@ def _avals(*avals: Aval, program: Program, primals: int, outputs: int) -> tuple[
 
 
 MIXED_PULL = Op("mixed_pull", _mixed_pull, _avals, ("program", "primals", "outputs"))
-"""The gradients of the first `primals` inputs of a Program, at cotangents of any dtype for its first `outputs`."""
+"""The op that computes gradients of the first `primals` inputs of a Program, for cotangents of any dtype of its first
+`outputs`."""
 
 FAILURE[MIXED_PULL] = beside(MIXED_PULL)

@@ -57,7 +57,8 @@ def _carried_back(program: Program, primals: set[int], cotangents: dict[int, Dty
         if not active.isdisjoint(slots[: op.indices][op.smooth]):
             active.add(slot)
     dtypes: dict[int, Dtype] = {}
-    several: dict[int, dict[int, Dtype]] = {}  # the results of ops with several, by number
+    # the dtypes of cotangents for each result of an op with several, by the result's number
+    several: dict[int, dict[int, Dtype]] = {}
 
     def add(known: dict[int, Dtype], key: int, dtype: Dtype) -> None:
         known[key] = promote(known[key], dtype) if key in known else dtype
@@ -82,7 +83,7 @@ def _of_arguments(program: Program, slot: int, results: dict[int, Dtype], active
     avals = program.avals[slot] if isinstance(program.avals[slot], tuple) else (program.avals[slot],)
     own = [program.aval(s).dtype for s in slots]
     differing = [d for k, d in results.items() if avals[k].dtype._kind in "fc" and d is not avals[k].dtype]
-    if not differing or op in (PURE_CALL, CHECKPOINT):  # MLX differentiates these separately
+    if not differing or op in (PURE_CALL, CHECKPOINT):  # MLX differentiates the Programs of these ops on their own
         return own
     if op in (CALL, VMAP):
         inner: Program = params[0]

@@ -99,8 +99,8 @@ def _is_elementwise(op: Op) -> bool:
 
 
 def _check_window(plan: tuple, before: tuple[int, ...], now: tuple[int, ...]) -> None:
-    """Raise MLX's error for a slice along an axis whose length changed: the slice's end may have depended on the
-    length."""
+    """Raise MLX's error for a slice along an axis whose length changed, because the slice's end may have depended on
+    it."""
     sizes = zip(before, now, strict=True)
     for entry in plan:
         if entry == "*":
@@ -154,6 +154,6 @@ ADAPTED: dict[Op, Callable[[tuple, tuple[Node, ...]], tuple[tuple, tuple[Node, .
     VMAP: _mapped,
     CUSTOM_VJP: _ruled,
     CUSTOM_JVP: _ruled,
-    CUSTOM_VMAP: _program_first,  # its rule gets the mapped axis, of any size, when it runs
+    CUSTOM_VMAP: _program_first,  # the user's rule gets the mapped axis, of any size, when it runs
 }
-"""For each op that runs Programs: a function that adapts its params and inputs to inputs of other shapes."""
+"""Maps each op that runs Programs to a function that adapts its params and inputs to other shapes."""

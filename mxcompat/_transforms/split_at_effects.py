@@ -1,6 +1,6 @@
 """Cut a Program at some of its instructions, so that the pieces become separate nodes of the graph.
 
-An effect (a collective) runs by itself and is never part of compiled code. So a node whose Program has effects is
+An effect (a collective) runs alone and is never part of compiled code. So a node whose Program has effects is
 replaced by nodes for the effects and for the parts between them. The sweeps of `custom/eager_vjp.py` cut at the calls
 of custom functions in the same way.
 """
@@ -61,8 +61,8 @@ def _fallible_segments(program: Program) -> list[Segment] | None:
 
 
 def called(op: Op, params: tuple, inputs: tuple[Node, ...]) -> Node:
-    """Make the node of an op that runs a Program, of whose inputs only some have gradients. A Program with effects runs
-    in parts."""
+    """Make the node of an op that runs a Program and gives gradients to only some of its inputs. A Program with effects
+    runs in parts."""
     program, count, *_ = params
     return _parted(program, inputs, count) if has_effects(program) else apply(op, inputs, params)
 

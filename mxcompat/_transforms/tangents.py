@@ -39,7 +39,7 @@ _SUMS = {TABLE[name] for name in ("cumsum", "sum", "trace")}
 """Ops that accumulate small integers in wider ones."""
 
 _CHOOSE = {TABLE["addmm"]: slice(1, 3), TABLE["remainder"]: slice(1, 2)}
-"""Ops that pass the tangents on unless one of these operands has one."""
+"""Maps each op to operands. The op passes the tangents on unchanged unless one of these operands has a tangent."""
 
 _NEGATE = {TABLE["diff"], TABLE["negative"], TABLE["subtract"]}
 """Ops that negate the last tangent."""
@@ -54,7 +54,8 @@ _WRITE = {TABLE["dynamic_slice_update"], TABLE["pad"], TABLE["slice_update"]}
 """Ops that write into their first operand's tangent, or into zeros."""
 
 _ROUND = {TABLE[name] for name in ("layer_norm", "rms_norm", "softmax")}
-"""Ops that compute in float32, and cast the result if the value has half precision (`softmax` only if `precise`)."""
+"""Ops that compute in float32, and cast the result if the value has half precision. `softmax` does so only if
+`precise`."""
 
 _CAST = {TABLE[name] for name in (
     "argmax", "argmin", "argsort", "ceil", "count_nonzero", "fft", "floor", "floor_divide", "istft",
@@ -139,8 +140,10 @@ def _promoted(op: Op, operands: list[Aval], result: Aval) -> Dtype:
 
 
 def _given(tangent: Dtype | None, operand: Aval, promoted: Dtype, natural: Dtype) -> Dtype | None:
-    """Return the dtype in which an operand's tangent enters the op: `natural`, unless it differs from the operand's
-    dtype."""
+    """Return the dtype in which an operand's tangent enters the op.
+
+    It is `natural`, unless the tangent's dtype differs from the operand's.
+    """
     if tangent is None:
         return None
     is_cast = operand.dtype is not promoted and operand.dtype is not natural

@@ -32,8 +32,10 @@ _FACTORS: dict[Op, Factors] = {}
 """The factors of each op; empty for an op that is linear in all inputs at once."""
 
 _MEETING: dict[Op, Callable[[tuple, int], tuple]] = {}
-"""For ops that write several values to one position: `(params, at)` to the params with which PUSHED is the transpose of
-PULLED."""
+"""Maps each op that writes several values to one position to a function of `(params, at)`.
+
+The function returns the params with which PUSHED is the transpose of PULLED.
+"""
 
 
 def _pulled(g: Any, *inputs: Any, op: Op, params: tuple, at: int) -> Any:

@@ -215,7 +215,8 @@ class Snapshot:
         for container, content in self._saved:
             if isinstance(container, dict):
                 dict.clear(container)
-                dict.update(container, content)  # a Module's own `update` accepts parameters only
+                # `dict.update` is called because a Module's own `update` accepts parameters only
+                dict.update(container, content)
             else:
                 container[:] = content
 
@@ -257,7 +258,7 @@ def _find_one(
     elif not isinstance(item, (list, tuple)):
         return not require_array
     elif not require_array and {*map(type, item)} <= _NUMBERS:
-        return True  # for example, the settings of a layer
+        return True  # such a list is common in the settings of a layer
     else:
         content, before = item if isinstance(item, list) else list(item), len(arrays)
         for k, value in enumerate(item):
@@ -304,7 +305,7 @@ class TreeSlots:
     def __init__(self) -> None:
         self.arrays: list[array] = []
         self._slots: list[tuple[Any, Any]] = []
-        self._tuples: list[tuple[Any, Any, tuple, list[Any]]] = []  # inner tuples come before outer ones
+        self._tuples: list[tuple[Any, Any, tuple, list[Any]]] = []  # a tuple comes after the tuples inside it
 
     @classmethod
     def of(cls, tree: Any) -> TreeSlots:
@@ -353,8 +354,8 @@ class TreeSlots:
 class Substitution:
     """Substitute other arrays in some slots for the duration of a `with` block.
 
-    Afterwards each slot that still holds its substitute gets its array back. A slot that the user's function assigned
-    to stays as it is. So does one whose array was updated in place, unless the function raised.
+    Afterwards each slot that still holds its substitute gets its array back. Other slots stay as they are: those that
+    the user's function assigned to, and those whose array it updated in place, unless the function raised.
     """
 
     __slots__ = ("_leaves", "_made", "_nodes", "_slots")

@@ -68,7 +68,7 @@ class Error(NamedTuple):
 
 
 CHECK = Op("check", lambda ok, message: ok, lambda ok, message: ok, ("message",), smooth=slice(0))
-"""The condition of a user's check. It has no effect except under `checkify`."""
+"""The op of a user's check, which returns its condition. It has no effect except under `checkify`."""
 
 
 @HOST.of(CHECK)

@@ -1,4 +1,4 @@
-"""Debugging tools: run op by op, find the first NaN, see what is compiled and why.
+"""Debugging tools: run op by op, find the first NaN, show the compilations and their reasons.
 
 Arrays are lazy, so an error, a NaN or a slow step shows up at an evaluation, not at the line that caused it. These
 tools turn laziness off, or report its decisions.
@@ -260,15 +260,15 @@ def _place() -> str:
 
 
 _TELLING = {"compile": "compile", "load": "loaded from disk"}
-"""The beginning of `explain`'s message for each event."""
+"""The word for each event with which a message of `explain` begins."""
 
 
 @contextmanager
 def explain(file: TextIO | None = None) -> Iterator[list[str]]:
     """Report within this context how each evaluation is carried out, and why.
 
-    The messages say what is compiled, or loaded from disk because an earlier process compiled it, and what differed
-    from the last time. They name the line that caused the evaluation. For a program over several devices
+    The messages name each program that is compiled, or loaded from disk because an earlier process compiled it, and the
+    difference from the last time. They name the line that caused the evaluation. For a program over several devices
     (`mx.ext.sharding`), they list the communication that XLA inserted, with the bytes for each device. An evaluation
     that goes as before is not reported again.
 

@@ -280,8 +280,10 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
 
 @analysis
 def _linearized(program: Program, primals: int) -> tuple[Op, Op]:
-    """Return two ops. The first computes a Program's outputs and the residuals; the second maps residuals and tangents
-    to output tangents."""
+    """Return two ops for a derivative in two steps.
+
+    The first computes a Program's outputs and the residuals. The second maps residuals and tangents to output tangents.
+    """
     trees: list[Any] = []
 
     def forward(*inputs: Any) -> tuple[Any, ...]:

@@ -48,9 +48,9 @@ class reproducible:
 
 
 def _switch(on: bool) -> bool:
-    """Set the switch and return its previous value."""
+    """Switch reproducible results on or off, and return the previous setting."""
     with lock:
         before, policy.REPRODUCIBLE = policy.REPRODUCIBLE, bool(on)
         if before != policy.REPRODUCIBLE:
-            single.clear()  # the executables of single ops depend on the switch
+            single.clear()  # this setting determines the executables of single ops
     return before

@@ -173,7 +173,7 @@ CONSTRAIN = Op(
     lambda a, sharding: a,
     ("sharding",),
 )
-"""Constrains the sharding of its input in XLA."""
+"""The op that constrains the sharding of its input in XLA."""
 
 
 def _shard(x: Any, mesh: Mesh, spec: Any, path: str) -> Any:
@@ -209,7 +209,7 @@ def _checked(spec: Any, shape: tuple[int, ...], mesh: Mesh, path: str | None) ->
     names = [() if n is None else (n,) if isinstance(n, str) else tuple(n) for n in _entries(spec)]
     _check_names(mesh, [name for group in names for name in group])
     while names and not names[-1]:
-        names.pop()  # equal layouts must have equal specs
+        names.pop()  # drop trailing empty entries, so that equal layouts have equal specs
     if len(names) > len(shape):
         raise ValueError(f"[shard] Expected a spec of at most {len(shape)} axes for {what}, got {spec!r}.")
     for k, group in enumerate(names):

@@ -47,7 +47,7 @@ def any_number(values: Sequence[Any], symbol: Any, what: str) -> Any:
 
 
 class _Line:
-    """The number `slope * symbol + first`."""
+    """A number of the form `slope * symbol + first`."""
 
     def __init__(self, slope: float, first: float, symbol: Any) -> None:
         self.slope, self.first, self.symbol = slope, first, symbol

@@ -25,7 +25,7 @@ def reduce(loss: mx.array, reduction: Reduction = "none") -> mx.array:
 
 
 _SETTINGS = {mx.array, bool, int, float, str, type(None)}
-"""The types of arguments with which a loss is one node."""
+"""The types of arguments that let a loss become one node."""
 
 
 @lru_cache(policy.MOST_COMPOSED)
@@ -95,7 +95,7 @@ def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[
             given = (*args, *kwargs.values())
             numbers = tuple([x for x in given if type(x) is float])
             if not _SETTINGS.issuperset(map(type, (*given, reduction))) or (numbers and not may_be_one_node(numbers)):
-                # other types, such as NumPy's numbers, may read values
+                # arguments of other types, such as NumPy's numbers, may read values
                 return reduce(losses(*args, **kwargs), reduction)
             constants = tuple([None if type(x) is mx.array else (type(x), x) for x in given])
             loss = _as_one_node(losses, reduction, constants, tuple(kwargs))

@@ -23,7 +23,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 class Rule:
-    """How one optimizer carries out its steps, with a cache of its settings."""
+    """Carries out the steps of one optimizer, and caches its settings."""
 
     def __init__(self) -> None:
         self._known: set[tuple | None] = set()
@@ -73,7 +73,7 @@ class Rule:
             settings = _settings(attributes)
             if len(self._known) < policy.COMPILED_SETTINGS:
                 self._known.add(settings)
-            # with REPRODUCIBLE, the optimizer's history must not matter
+            # with REPRODUCIBLE, results must not depend on the optimizer's history
             self._settings = settings if policy.REPRODUCIBLE or settings in self._known else None
         return self._settings
 

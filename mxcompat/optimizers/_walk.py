@@ -20,7 +20,7 @@ def _gather(
 ) -> None:
     """Collect each gradient with its parameter and state, and the places of the parameters."""
     if places is not None and isinstance(gradient, tuple):
-        raise invalid_type(gradient)  # a module cannot hold a tuple
+        raise invalid_type(gradient)  # modules reject tuples
     for key, child in gradient.items() if isinstance(gradient, dict) else enumerate(gradient):
         if isinstance(child, (dict, list, tuple)):
             _gather(child, parameter[key], state[key], leaves, places)

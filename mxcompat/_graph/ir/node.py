@@ -80,9 +80,9 @@ class Node(native.Fields if native else _Fields):  # type: ignore[misc]
     def rewrite(self, op: Op, params: tuple, inputs: tuple[Node, ...]) -> None:
         """Rewrite the node: replace its op and inputs by others that give the same result.
 
-        If another thread may be evaluating the node, the caller must hold the evaluation lock (`run.evaluate.lock`).
-        The body of a capture belongs to the thread that captures. No other node may share the tuple `inputs`, because
-        `liveness` reads reference counts.
+        If another thread may be evaluating the node, the caller must hold the evaluation lock (`run.evaluate.lock`). A
+        node in the body of a capture is seen only by the thread that captures, and needs no lock. No other node may
+        share the tuple `inputs`, because `liveness` reads reference counts.
         """
         self.op = op
         self.params = params

@@ -121,12 +121,12 @@ def _sizes(op: Any, name: str) -> list[int]:
 
 
 def _steps(shape: Sequence[int], *axes: int) -> list[int]:
-    """Return the distances of neighbours along axes of an array in C's order, in elements."""
+    """Return the strides of these axes of a C-contiguous array, in elements."""
     return [math.prod(shape[axis + 1 :]) for axis in axes]
 
 
 def _call(numbers: Any, x: Any, w: Any, kind: Any) -> Any:
-    """Return the result of a call of C. Half precision is computed in float32, and rounded once."""
+    """Return the result of a convolution in C. Half precision is computed in float32, and rounded once."""
     kind = ir.RankedTensorType(kind)
     wide = ir.F32Type.get()
     operands = [_cast(value, wide) for value in (x, w)]

@@ -36,7 +36,7 @@ def _is_sum_of_rows(op: Any) -> bool:
         and min(rows, columns) >= policy.SUMMED_SIDE
         and rows * columns >= policy.SUMMED_ELEMENTS
         and _is_zero(op.operands[1])
-        and (rows * columns < policy.STAGED_ELEMENTS or _is_shared(op.operands[0]))  # else it is for `tree_reduce`
+        and (rows * columns < policy.STAGED_ELEMENTS or _is_shared(op.operands[0]))  # `tree_reduce` handles larger sums
     )
 
 

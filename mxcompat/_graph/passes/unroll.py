@@ -33,7 +33,7 @@ def _is_short(op: Any) -> bool:
 
 
 def _unrolled(op: Any) -> Any:
-    """Combine the elements of each window in order."""
+    """Return the reductions of all windows, combining the elements of each window in order."""
     value, start = op.operands
     kind, axes, name = reduction(op)
     result = op.results[0].type

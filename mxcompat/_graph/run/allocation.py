@@ -60,10 +60,11 @@ def _text(path: str) -> str:
 
 
 def needs(compiled: jax.stages.Compiled) -> tuple[int, int]:
-    """Return the bytes that a run of an executable allocates on all devices of this process, as two numbers.
+    """Return two sizes of a run's allocations on all devices of this process, in bytes.
 
     The first is 0 unless the run also needs temporary buffers. The second is 0 unless the run allocates a large part of
-    the process's own memory. Both are 0 if XLA does not report the size."""
+    the process's own memory. Both are 0 if XLA does not report the size.
+    """
     size, temporary = memory_of(compiled) or (0, 0)
     much = on_cpu() and size >= policy.LARGE_ALLOCATION
     return (size if temporary else 0), (size if much else 0)
@@ -71,7 +72,7 @@ def needs(compiled: jax.stages.Compiled) -> tuple[int, int]:
 
 def require_possible(jaxpr: Any) -> None:
     """Raise an error for a result of an impossible size, also in nested jaxprs: XLA would end the process."""
-    from jax.extend.core import jaxprs_in_params  # here, since its own imports take long
+    from jax.extend.core import jaxprs_in_params  # imported here because its imports are slow
 
     for equation in jaxpr.eqns:
         for out in equation.outvars:

@@ -1,7 +1,7 @@
 """Host: run a subgraph in NumPy, op by op.
 
 This module also decides whether NumPy can run a subgraph, and estimates the time. It converts the values of nodes on
-the way in and out. An op without a host rule runs as an executable of its own.
+the way in and out. An op without a host rule runs as a separate executable.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _uses_blas(op: Op) -> bool:
 
 @analysis
 def _by_price(code: Code) -> tuple[list[int], list[int]]:
-    """Return the slots of the instructions with a cost rule, and of those with the default cost."""
+    """Return the slots of instructions that have a cost rule, and of those that have none."""
     slots: tuple[list[int], list[int]] = ([], [])
     for k, (op, _, _) in enumerate(code.instructions):
         slots[op not in COST].append(k)
@@ -166,7 +166,7 @@ def keep(subgraph: Subgraph, env: Sequence[Any]) -> None:
     for node in kept:
         try:
             node.value = as_node_value(node.value, node.aval)
-        except MemoryError:  # the values then stay views, which keep more memory
+        except MemoryError:  # the values then stay views, whose bases use more memory
             return
 
 
@@ -191,7 +191,7 @@ def _keep(nodes: Sequence[Node], env: Sequence[Any], kept: list[Node]) -> None:
 
 
 def _fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
-    """Run one op as an executable of its own, on NumPy arrays."""
+    """Run one op as a separate executable, on NumPy arrays."""
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in inputs]  # type: ignore[arg-type]
     executable = single.executable(op, params, avals)
     (value,) = executable([to_jax(x) for x in inputs], ())

@@ -39,7 +39,7 @@ class Placement(NamedTuple):
 
 
 class _Use:
-    """`there` is True once the process has sharded arrays. Until then, nothing searches for them."""
+    """`there` is True once the process has sharded arrays. Until then, no code searches for them."""
 
     there = False
 
@@ -88,7 +88,7 @@ def _placement(program: Program, shardings: tuple, subgraph: Subgraph) -> Placem
     try:
         outputs = _meshes(program, inputs)
         meshes = tuple(dict.fromkeys(filter(None, _flat((*inputs, *outputs)))))
-        if len(subgraph.roots) == 1:  # no parts to compute apart
+        if len(subgraph.roots) == 1:  # the graph cannot be computed in parts, so it must have one mesh
             _only(meshes)
     except ValueError as error:
         node = subgraph.order[getattr(error, "mxcompat_slot", subgraph.roots[0])]
@@ -99,14 +99,14 @@ def _placement(program: Program, shardings: tuple, subgraph: Subgraph) -> Placem
 
 
 def _spread(mesh: Any, aval: Any) -> Any:
-    """Return True if there is a mesh; a tuple of such values for several results."""
+    """Return True for a value that has a mesh. For several results, return a tuple with an entry for each."""
     if isinstance(aval, tuple):
         return tuple([_spread(mesh[k] if isinstance(mesh, tuple) else mesh, a) for k, a in enumerate(aval)])
     return mesh is not None
 
 
 def _mesh(sharding: Any) -> Any:
-    """Return the mesh of a value with this sharding; a tuple of meshes for several values."""
+    """Return the mesh of a sharding, or a tuple of meshes for a tuple of shardings."""
     if type(sharding) is tuple:
         return tuple(map(_mesh, sharding))
     if sharding is not None and not isinstance(sharding, jax.sharding.NamedSharding):

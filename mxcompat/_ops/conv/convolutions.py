@@ -23,7 +23,7 @@ __all__ = [
 
 
 def _checked(name: str, x: Any, w: Any, groups: int, read: int = 0) -> tuple[Node, Node]:
-    """Return the nodes of input and weights after checks that they fit together.
+    """Return the nodes of input and weights, after checks that they fit together.
 
     Real MLX supports groups only with one or two spatial axes, and checks that first. Before that, it may read spatial
     sizes of both operands; `read` is the number of sizes.
@@ -31,7 +31,7 @@ def _checked(name: str, x: Any, w: Any, groups: int, read: int = 0) -> tuple[Nod
     nodes = require_array(x, name), require_array(w, name)
     a, b = nodes[0].aval, nodes[1].aval
     if read and min(a.ndim, b.ndim) <= read:
-        raise IndexError("SmallVector out of range.")  # MLX's own words
+        raise IndexError("SmallVector out of range.")  # MLX's message, word for word
     try:
         _check(a, b, groups)
     except ValueError:
@@ -274,10 +274,10 @@ def conv_general(
         input: `(N, ..., C)`, floating point.
         weight: `(O, ..., C / groups)`.
         stride: the step of the kernel; an int, or a sequence with one for each spatial axis.
-        padding: likewise, the number of zeros before and after the input; or a pair of sequences, the numbers before
-            and the numbers after. A negative number cuts elements off the input.
-        kernel_dilation: likewise, the step between the elements of the kernel.
-        input_dilation: likewise, the step between the elements of the input.
+        padding: the number of zeros before and after the input, in the same form as `stride`; or a pair of sequences,
+            the numbers before and the numbers after. A negative number cuts elements off the input.
+        kernel_dilation: the step between the elements of the kernel, in the same form as `stride`.
+        input_dilation: the step between the elements of the input, in the same form as `stride`.
         groups: the number of groups of channels; each group reads only its own input channels.
         flip: whether to reverse the kernel, as signal processing defines a convolution.
         stream: accepted, and ignored.

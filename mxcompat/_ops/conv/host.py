@@ -30,7 +30,7 @@ from .primitive import CONV, Sizes
 
 __all__: list[str] = []
 
-if native is not None:  # XLA calls the same C functions as NumPy's tier, so it is not faster
+if native is not None:  # NumPy's tier calls the same C functions as XLA, so XLA is not faster
     QUICK.add(CONV)
 
 Slices = tuple[slice, ...]
@@ -75,7 +75,8 @@ def _plan(x: Sizes, w: Sizes, params: tuple) -> Plan:
         places = [slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in steps]
         taps.append((tap, (slice(None), *places)))
     padded = (*sizes, x[-1])
-    plain = padded == x and not any((*low, *high))  # the padding of one side may equal the cut on the other side
+    # equal shapes do not suffice: one side may be padded by as much as the other is cut
+    plain = padded == x and not any((*low, *high))
     return Plan(tuple(cut), padded, tuple(inside), tuple(out), tuple(taps), plain)
 
 
@@ -117,7 +118,8 @@ def _numbers(x: Sizes, w: Sizes, params: tuple) -> tuple[np.ndarray, np.ndarray,
     one, *taps, channel = steps
     start = sum((k - 1) * step for k, step in zip(w[1:-1], taps, strict=True)) if flip else 0
     taps = [-step for step in taps] if flip else taps
-    before = [n if n >= 0 else n * d for n, d in zip(low, spread, strict=True)]  # the input is cut, then dilated
+    # C code expects an input that is cut before it is dilated
+    before = [n if n >= 0 else n * d for n, d in zip(low, spread, strict=True)]
     out = _plan(x, w, params).out
     forward = Convolution(
         x[0], groups, w[-1], outputs, x[1:-1], out, w[1:-1], stride, before, dilation, spread,

@@ -46,7 +46,7 @@ def _transformed(x: Any, transpose: bool) -> Any:
         matrix = hadamard_matrix(m).astype(np.float32)
         values = (matrix.T if transpose else matrix) @ values.reshape(-1, m, size // m)
     values = values.reshape(-1, size // m)
-    for _ in range((size // m).bit_length() - 1):  # sums and differences of neighbours are the factors of 2
+    for _ in range((size // m).bit_length() - 1):  # a factor of size 2 takes the sums and differences of neighbours
         before, values = values, np.empty_like(values)
         middle = values.shape[1] // 2
         np.add(before[:, ::2], before[:, 1::2], out=values[:, :middle])

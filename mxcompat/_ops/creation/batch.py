@@ -25,7 +25,7 @@ def _full(op: Op, params: tuple, inputs: tuple[Node], batched: tuple, size: int)
 @BATCH.of(TABLE["meshgrid"])
 def _meshgrid(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
     if params[0]:
-        return None  # among sparse results, only those of the batched inputs would have the batch axis
+        return None  # "sparse" results have a batch axis only if their input is batched
     rows = []
     for k, (x, on) in enumerate(zip(inputs, batched, strict=True)):
         n = x.aval.size // size if on else x.aval.size

@@ -248,7 +248,7 @@ def _received(group: Group, shape: tuple[int, ...], dtype: Dtype, src: int, inpu
     _require_another(group, src)
     params = ((group._ranks[src], group._ranks[group.rank()]), shape, dtype)
     avals = RECV.infer((params, *[n.aval for n in inputs]))
-    # without inputs, the node belongs to the innermost trace
+    # with no inputs, the node must get the trace of the innermost capture
     trace = max([n.trace for n in inputs], default=innermost_trace())
     return wrap(items(Node(RECV, params, inputs, avals, trace, None, caller()))[0])
 

@@ -1,4 +1,4 @@
-"""The collectives as ops that run by themselves, outside XLA programs: their result, their execution, their transforms.
+"""The collectives as ops that run alone, outside of XLA's programs: their result, their execution, their transforms.
 
 Each has one output. The derivatives are MLX's. They differentiate this rank's own output with respect to this rank's
 own input, so that cotangents need no communication. Under `vmap` the batch axis is moved behind the first axis.
@@ -105,7 +105,7 @@ def _exchanged(node: Node, sent: Aval, world: Any, call: members.Call) -> Any:
         own = np.asarray(numpy_value(node.inputs[0]))
         if record is SEND:
             world.send(ranks, call, own.tobytes())
-            return own.copy()  # a copy, since XLA may overwrite the buffer of a view
+            return own.copy()  # this must be a copy, because XLA may overwrite the buffer of a view
         received = b"".join(world.exchange(ranks, call, own.tobytes()))
         if record is GATHER:
             return _array(received, out)
@@ -133,7 +133,7 @@ def _value(node: Node) -> Any:
 
 
 def _again(record: Op, x: array, params: tuple) -> array:
-    """Return the result of the same collective for another array."""
+    """Apply the same collective to another array."""
     return wrap(items(apply(record, (x._node,), params))[0])
 
 
@@ -192,7 +192,7 @@ def _behind_the_first(record: Op) -> Callable[..., list[Node]]:
 
     def rule(params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> list[Node]:
         x = wrap(inputs[0])
-        if x.ndim == 1:  # a batch of scalars: each becomes a row
+        if x.ndim == 1:  # for a batch of scalars, each scalar becomes a row
             return [_again(record, x[None], params).swapaxes(0, 1)._node]
         return [_again(record, x.swapaxes(0, 1), params).swapaxes(0, 1)._node]
 

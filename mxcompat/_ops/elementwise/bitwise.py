@@ -53,8 +53,8 @@ def _right(x: Any, y: Any) -> Any:
 
 
 def _whole(x: Any) -> Any:
-    """Return the integers that floats stand for. JAX differentiates the integers as floats, and the derivative ends
-    here."""
+    """Return floats that stand for integers as integers. JAX differentiates such integers as floats; the derivative
+    ends here."""
     if jnp.issubdtype(x.dtype, np.floating):
         return jnp.asarray(x, np.int64 if x.dtype.itemsize == 8 else np.int32)
     return x
@@ -66,7 +66,8 @@ def _bitwise(
     def infer(a: Aval, b: Aval) -> Aval:
         kind = result(a.dtype, b.dtype)
         if kind._kind not in "bui":
-            x, y = (kind, kind) if name == "right_shift" else (a.dtype, b.dtype)  # MLX names the promoted dtype
+            # for a right shift, MLX names the promoted dtype twice
+            x, y = (kind, kind) if name == "right_shift" else (a.dtype, b.dtype)
             raise RuntimeError(
                 f"[{name}] Only allowed on integer or boolean types but got types {x._label} and {y._label}."
             )
@@ -75,7 +76,7 @@ def _bitwise(
     def lower(x: Any, y: Any) -> Any:
         x, y = _whole(x), _whole(y)
         want = result(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
-        if want._kind == "f":  # an int64 that stands for a uint64, beside a uint64
+        if want._kind == "f":  # the operands are a uint64 and an int64 that stands for a uint64
             want = avals.uint64
         return impl(jnp.asarray(x, want._numpy), jnp.asarray(y, want._numpy))
 

@@ -93,7 +93,7 @@ def erfinv(x: Any) -> Any:
         return _fitted_inverse(x) if x.size <= CACHED_ELEMENTS else _blockwise(_fitted_inverse, x)
     y = _fitted_inverse(x)
     inside = np.isfinite(y)
-    for _ in range(2):  # Newton steps; with erfc for numbers near 1, where erf would lose digits
+    for _ in range(2):  # take Newton steps; near 1, use erfc, because erf would lose digits
         size, goal = np.abs(y), np.abs(x)
         excess = np.where(goal < 0.5, goal - _each(math.erf, size), _each(math.erfc, size) - (1.0 - goal))
         step = excess * (0.5 * math.sqrt(math.pi)) * np.exp(size * size)
@@ -107,7 +107,7 @@ def _fitted_inverse(x: Any) -> Any:
     if not np.maximum.reduce(w, axis=None, initial=0) < _CENTRE_UNTIL:
         tail = _polynomial(np.sqrt(w) - _TAIL_MIDDLE, _TAIL)
         found = np.where(w < _CENTRE_UNTIL, found, np.where(np.isinf(w), w, tail))
-    return x * found  # of two NaNs, the result is the first
+    return x * found  # if both are NaN, the result is the first
 
 
 def _erf_slope(x: Any) -> Any:

@@ -48,7 +48,7 @@ def _in_result(function: Ufunc) -> Callable[..., Any]:
 
 
 def _in_floats(function: Ufunc) -> Callable[..., Any]:
-    """Return the same rule, with half precision computed in float32."""
+    """Return a version of a rule that computes half precision in float32."""
     rule = _in_result(function)
 
     def wide(out: Aval, params: tuple, x: Any, y: Any) -> Any:
@@ -80,15 +80,15 @@ def _comparison(function: Ufunc) -> Callable[..., Any]:
 
 
 def _readable(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return the operands; in float32 if NumPy is several times slower for them (bfloat16, and float16 that
-    broadcasts)."""
+    """Return the operands, in float32 if NumPy is several times slower in their dtype: bfloat16, and float16 that
+    broadcasts."""
     if x.dtype.kind == "V" or (x.dtype == np.float16 and x.shape != y.shape):
         return x.astype(_FLOAT32), y.astype(_FLOAT32)
     return x, y
 
 
 def _extreme(function: Ufunc, is_first: Ufunc) -> Ufunc:
-    """Return the function for the larger or smaller of two elements; NaN if one is NaN."""
+    """Return a function that computes the larger or smaller of two elements, or NaN if one is NaN."""
 
     def of_two(x: Any, y: Any) -> Any:
         if x.dtype.kind == "c":
@@ -100,13 +100,14 @@ def _extreme(function: Ufunc, is_first: Ufunc) -> Ufunc:
 
 
 def _of_kinds(kinds: str, special: Ufunc, function: Ufunc) -> Ufunc:
-    """Return the function that is `special` for operands of these kinds of NumPy dtypes, else `function`."""
+    """Return a function that is `special` for operands whose NumPy dtypes have one of these kinds, and `function` for
+    others."""
     return lambda x, y: special(x, y) if x.dtype.kind in kinds else function(x, y)
 
 
 def larger(x: Any, y: Any) -> Any:
-    """Return whether x is larger than y. Complex numbers are ordered by their real part, then by their imaginary
-    part."""
+    """Return a mask of the elements where x is larger than y. Complex numbers are ordered by their real part, then by
+    their imaginary part."""
     if x.dtype.kind == "c":
         return (x.real > y.real) | ((x.real == y.real) & (x.imag > y.imag))
     return x > y
@@ -119,7 +120,7 @@ def _at_least(x: Any, y: Any) -> Any:
 def _floor_divide(x: Any, y: Any) -> Any:
     kind = x.dtype.kind
     if kind in "iu":
-        return np.floor_divide(x, y)  # n // 0 is 0
+        return np.floor_divide(x, y)  # in MLX, n // 0 is 0
     if kind == "b":
         return x & y
     return host_complex.quotient(x, y) if kind == "c" else np.floor(x / y)
@@ -169,10 +170,10 @@ def _power(x: Any, y: Any) -> Any:
 
 
 def _logaddexp(x: Any, y: Any) -> Any:
-    if x.dtype == np.float32:  # float64 vector instructions are fast, and accurate enough
+    if x.dtype == np.float32:  # float64 has fast vector instructions, and is accurate enough
         a, b = x.astype(np.float64), y.astype(np.float64)
         high = np.maximum(a, b)
-        # of two NaNs, `np.add` returns the first; `+` does not
+        # for two NaNs, `np.add` returns the first, but `+` does not
         found = np.add(high, np.log1p(np.exp(-np.abs(a - b)))).astype(x.dtype)
         infinite = np.isinf(high)
         return np.where(infinite, high.astype(x.dtype), found) if infinite.any() else found
@@ -185,7 +186,7 @@ def _logaddexp(x: Any, y: Any) -> Any:
 
 
 def _shift(function: Ufunc) -> Ufunc:
-    """Return the function of a shift. Types narrower than 32 bits are widened first; the distance is taken modulo the
+    """Return a function that shifts integers. It widens types narrower than 32 bits, and takes the distance modulo the
     width."""
 
     def shifted(x: Any, y: Any) -> Any:

@@ -45,7 +45,7 @@ def _is_real(dtype: np.dtype) -> bool:
 _Applies = Callable[[np.dtype], bool]
 
 _UFUNCS: tuple[tuple[_Applies, dict[str, Callable[..., Any]]], ...] = (
-    (_is_float32, {"log": np.log, "log2": np.log2}),  # NumPy's NaN for float64 has a sign that MLX's does not have
+    (_is_float32, {"log": np.log, "log2": np.log2}),  # for float64, NumPy's NaN has another sign than MLX's
     (_is_wide_float, {
         "sqrt": np.sqrt, "reciprocal": np.reciprocal, "exp": np.exp, "expm1": np.expm1, "log1p": np.log1p,
         "log10": host_precise.log10, "sin": np.sin, "cos": np.cos, "tan": host_precise.tan,

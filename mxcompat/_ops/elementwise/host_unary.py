@@ -29,7 +29,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def _in_floats(function: Ufunc) -> Callable[..., Any]:
-    """Return the host rule of an op whose result is float32 for integers."""
+    """Return the host rule of an op that computes integers in float32."""
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         if x.dtype is _FLOAT32:
@@ -43,7 +43,7 @@ def _in_floats(function: Ufunc) -> Callable[..., Any]:
 
 
 def _plain(function: Ufunc) -> Callable[..., Any]:
-    """Return the host rule of an op that NumPy has for every dtype."""
+    """Return the host rule of an op for which NumPy has a ufunc for every dtype."""
     return lambda out, params, x: function(x)
 
 
@@ -55,9 +55,7 @@ def _wide(function: Ufunc) -> Ufunc:
 
 def _for_kinds(kinds: str, function: Ufunc, other: Ufunc) -> Callable[..., Any]:
     """Return the host rule of an op that is `function` for NumPy dtypes of these kinds, and `other` for the rest.
-
-    The kind of bfloat16 is "V".
-    """
+    bfloat16 has kind "V"."""
     return lambda out, params, x: function(x) if x.dtype.kind in kinds else other(x)
 
 
@@ -76,7 +74,7 @@ def _exp(x: Any) -> Any:
     found = np.empty(x.shape, x.dtype)
     found.real, found.imag = size * np.cos(x.imag), size * np.sin(x.imag)
     special = ~(np.isfinite(size) & np.isfinite(x.imag))
-    if special.any():  # infinity times 0 may be 0 for these
+    if special.any():  # the exact result may be 0 where the product of infinity and 0 is NaN
         found[special] = np.exp(x[special])
     return found
 
@@ -89,9 +87,9 @@ def _log1p(x: Any) -> Any:
     if x.dtype.kind != "c":
         return np.log1p(x)
     wide = x.astype(np.complex128)
-    tiny = np.abs(wide) < 1e-5  # 1 + z would round z away
+    tiny = np.abs(wide) < 1e-5  # adding 1 to z would round z away
     more = np.array(wide)
-    more.real += 1  # a complex 1 would lose the sign of an imaginary -0
+    more.real += 1  # adding a complex 1 would lose the sign of an imaginary -0
     return np.where(tiny, wide - 0.5 * wide * wide, np.log(more)).astype(x.dtype)
 
 
@@ -115,7 +113,7 @@ def _sign(x: Any) -> Any:
 def _times(factor: float) -> Callable[..., Any]:
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         dtype = out.dtype._numpy
-        if dtype.kind == "c":  # like the product with factor + 0j, in which 0 times infinity is NaN
+        if dtype.kind == "c":  # multiply by factor + 0j as in MLX, where infinity times 0 is NaN
             out = np.empty(x.shape, dtype)
             out.real = np.float32(factor) * x.real - np.float32(0) * x.imag
             out.imag = np.float32(factor) * x.imag + np.float32(0) * x.real
@@ -235,7 +233,7 @@ def _nan_to_num(out: Aval, params: tuple, x: Any, nan: Any, posinf: Any, neginf:
     if dtype.kind in "biu":
         return x
     nan, posinf, neginf = nan.astype(dtype), posinf.astype(dtype), neginf.astype(dtype)
-    if dtype.kind == "c":  # only the real infinities
+    if dtype.kind == "c":  # only real infinities are replaced
         return np.where(x != x, nan, np.where(x == math.inf, posinf, np.where(x == -math.inf, neginf, x)))
     finite = np.isfinite(x)
     if finite.all():

@@ -22,7 +22,7 @@ from .select import select
 __all__: list[str] = []
 
 Partial = Callable[[Any, Any, Any, Any], Any]
-"""A function of `(change, a, b, y)`: the change of `y` that a change of one operand causes."""
+"""A function of `(change, a, b, y)` that returns the change of `y` for this change of one operand."""
 
 
 def _chosen(mask: Any, change: Any) -> Any:
@@ -38,7 +38,8 @@ def _first_is_min(a: Any, b: Any) -> Any:
 
 
 def _second_is_max(a: Any, b: Any) -> Any:
-    return ~_first_is_max(a, b) if a.dtype.kind == "c" else a <= b  # of real numbers, neither is chosen if one is NaN
+    # of two real numbers, neither is chosen if one is NaN
+    return ~_first_is_max(a, b) if a.dtype.kind == "c" else a <= b
 
 
 def _second_is_min(a: Any, b: Any) -> Any:
@@ -64,7 +65,7 @@ def _by_exponent(t: Any, a: Any, b: Any, y: Any) -> Any:
 
 
 def _share(t: Any, a: Any, b: Any, y: Any) -> Any:
-    """Return the change due to the first operand of log(exp(a) + exp(b))."""
+    """Return the change of y = log(exp(a) + exp(b)) for the change `t` of its first operand."""
     return t * (np.exp(a - y) if a.dtype.kind == "c" else 1 / (1 + np.exp(b - a)))
 
 
@@ -92,7 +93,7 @@ _PARTIALS: dict[str, tuple[Partial, Partial]] = {
 
 
 _ROUNDED = {"remainder"}
-"""Ops for which half precision is not widened: the quotient is rounded before it is rounded down, as in MLX."""
+"""Ops that are not widened for half precision: as in MLX, the quotient is rounded before it is rounded down."""
 
 
 def _cast(x: Any, y: Any, widen: bool = True) -> Any:
@@ -155,7 +156,7 @@ def _push_where(tangents: Sequence[Any], y: Any, params: tuple, condition: Any, 
     _, da, db = tangents
     if da is None and db is None:
         return zero
-    # a number, as in MLX: a NaN tangent appears even if its operand is not chosen
+    # MLX multiplies by a number, so a NaN tangent appears even if its operand is not chosen
     chosen = (condition != 0).astype(y.dtype)
     moved = zero if da is None else chosen * _cast(da, y)
     return moved if db is None else moved + (1 - chosen) * _cast(db, y)

@@ -54,7 +54,7 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 _FORWARD_SLOPES = {"expm1": lambda x, y: np.exp(x)}
-"""The slopes for forward mode, of ops for which MLX's forward and reverse modes use different formulas."""
+"""Slopes for forward mode, for ops whose formulas in MLX differ between forward and reverse mode."""
 
 
 def _sign(x: Any) -> Any:
@@ -89,8 +89,10 @@ _STEPS = ("sign", "round", "trunc", "floor", "ceil")
 _OF_RESULT = ("exp", "expm1", "sqrt", "reciprocal", "update_reciprocal", "tan", "tanh", "erfinv")
 _OF_BOTH = ("rsqrt", "sigmoid")
 _OF_NEITHER = ("degrees", "radians", *(name for name in _PULLS if name != "abs"), *_STEPS)
-"""Ops whose slopes and cotangents are computed from the result, from argument and result, or from neither. Those of
-other ops are computed from the argument."""
+"""Ops whose derivatives are computed from the result, from argument and result, or from neither.
+
+Other ops need only the argument.
+"""
 
 
 def _replaced(x: Any) -> Any:
@@ -102,7 +104,7 @@ def _slope_rules(name: str, back: Callable[[Any, Any], Any], forth: Callable[[An
     def slope_at(slope: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         if x.dtype.itemsize == 2:
             x = x.astype(np.float32)
-            # as in XLA, the result of sigmoid is not rounded first
+            # XLA does not round the result of sigmoid first
             y = sigmoid(x) if name == "sigmoid" else y.astype(np.float32)
         return slope(x, y)
 

@@ -32,7 +32,7 @@ def quotient(x: Any, y: Any) -> Any:
 
 @cache
 def _primitive() -> Any:
-    from jax.extend.core import Primitive  # here, since this import takes long
+    from jax.extend.core import Primitive  # imported here because the import is slow
 
     divide = Primitive("mxcompat_divide")
     divide.def_impl(_divided)

@@ -163,7 +163,7 @@ def _times(factor: float) -> Callable[[Any], Any]:
     def impl(x: Any) -> Any:
         if x.dtype.kind != "c":
             return x * jnp.asarray(factor, x.dtype)
-        re, im = lax.real(x), lax.imag(x)  # the product with factor + 0j, in which 0 times infinity is NaN
+        re, im = lax.real(x), lax.imag(x)  # multiply by factor + 0j as MLX does: infinity times 0 is NaN
         scaled = lax.complex(factor * re - 0.0 * im, factor * im + 0.0 * re)
         lost = (lax.real(scaled) != lax.real(scaled)) & (lax.imag(scaled) != lax.imag(scaled))
         return jnp.where(lost, lax.complex(*(jnp.where(lax.abs(p) == math.inf, p, math.nan) for p in (re, im))), scaled)

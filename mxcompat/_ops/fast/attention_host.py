@@ -123,16 +123,14 @@ def _attended(case: _Case) -> Any:
 
 
 def _rows(case: _Case, part: slice) -> _Case:
-    """Return the case for some rows of the queries."""
+    """Return the inputs for some rows of the queries."""
     mask, drop = (x if x is None or x.ndim < 2 or x.shape[-2] == 1 else x[..., part, :] for x in (case.mask, case.drop))
     return case._replace(q=case.q[:, :, part], mask=mask, drop=drop)
 
 
 def _slopes(weights: Any, moved: Any) -> tuple[Any, Any]:
-    """Return the change of the softmax for a change of the scores (or the reverse), and its weighted mean.
-
-    `moved` is overwritten.
-    """
+    """Return the change of the softmax due to a change `moved` of the scores, or the reverse; and the weighted mean of
+    the change. `moved` is overwritten."""
     moved *= weights
     mean = np.add.reduce(moved, -1, None, None, True)
     moved -= weights * mean

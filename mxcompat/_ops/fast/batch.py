@@ -48,7 +48,7 @@ def _norm(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> No
         return None
     if not any(batched[2:]):
         return apply(op, inputs, params)
-    # the last step of the op, with weights for each element of the batch, in the dtype of its result
+    # the op multiplies by the weights last; here, each batch element has its own weights
     weighted = params[0] if params else True
     dtype = x.aval.dtype
     for scale in scales if weighted else ():
@@ -70,7 +70,7 @@ def _cross_entropy(op: Op, params: tuple, inputs: tuple, batched: tuple, size: i
 def _attention(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
     masked = params[1]
     if batched[3] or any(batched[4 + masked :]):
-        return None  # the op has one scale, one length and one row of sinks for all
+        return None  # the op takes only one scale, one length and one row of sinks
     batch = inputs[0].aval.shape[batched[0]]
     merged = [_merged(n, on, size, batch) for n, on in zip(inputs[:3], batched[:3], strict=True)]
     masks = inputs[4 : 4 + masked]

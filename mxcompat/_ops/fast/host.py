@@ -58,7 +58,7 @@ def _rms_norm(out: Aval, params: tuple, x: Any, eps: Any, *weight: Any) -> Any:
 
 
 def _times(y: Any, weight: Any) -> Any:
-    """Return the product, written into y if that has its dtype."""
+    """Return the product of y and the weight. It overwrites y if it has the same dtype."""
     weight = widened(weight)
     return np.multiply(y, weight, y if weight.dtype == y.dtype else None)
 
@@ -171,7 +171,7 @@ def _layer_norm_forth(tangents: Any, y: Any, params: tuple, x: Any, eps: Any, *r
 
 
 def _classes(targets: Any, count: int) -> tuple[Any, Any, Any]:
-    """Return the row numbers, the class of each row (counted from the start), and which classes are out of range."""
+    """Return the row numbers, the class of each row (counted from 0), and a mask of the classes out of range."""
     k = targets.astype(np.int64).reshape(-1)
     k += (k < 0) * count
     outside = (k < 0) | (k >= count)
@@ -203,7 +203,7 @@ def _cross_entropy(out: Aval, params: tuple, logits: Any, targets: Any) -> Any:
 
 
 def _cross_entropy_slopes(logits: Any, targets: Any) -> Any:
-    """Return the softmax, minus one at the target."""
+    """Return the softmax minus one at the target: the derivative of the loss by the logits."""
     x = widened(logits)
     x = x.reshape(-1, x.shape[-1])
     rows, k, outside = _classes(targets, x.shape[-1])
@@ -274,7 +274,7 @@ def _rope(out: Aval, params: tuple, x: Any, offset: Any, scale: Any, *freqs: Any
 
 @PULLBACK.of(ROPE)
 def _rope_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, offset: Any, scale: Any, *freqs: Any) -> Any:
-    """Return the cotangent of the features. Usually no other cotangent is needs_grad."""
+    """Return the cotangent of the features, or None (for XLA) if another cotangent is needed."""
     if any(needs_grad[1:]):
         return None
     cos, sin = _waves(x, params, offset, scale, freqs)

@@ -151,7 +151,7 @@ def launch(
     outputs = [_output_aval(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
     signature = signature_of(definition, [node.aval for node in nodes], outputs, values)
     cut, group = _clipped(*sizes)
-    if definition.language == "cuda":  # all blocks are whole there
+    if definition.language == "cuda":  # CUDA runs whole blocks, even at the edge of the grid
         cut = tuple([-(-n // t) * t for n, t in zip(cut, group, strict=True)])
     return Launch(signature, cut, group, init_value, verbose), nodes
 
@@ -192,7 +192,8 @@ def _type_of(name: str, dtype: Dtype) -> str:
 
 
 def _clipped(grid: tuple[int, int, int], group: tuple[int, int, int]) -> tuple[Any, Any]:
-    """Return the grid, and the group cut to it. Raises ValueError for sizes with which no kernel can be started."""
+    """Return the grid, and the group without the part beyond the grid. Raises ValueError for sizes that cannot be
+    launched."""
     if min(grid) < 0:
         raise ValueError(f"[metal_kernel] The grid must not have negative sizes, got {grid}.")
     if min(group) < 1:

@@ -62,7 +62,8 @@ def _pull_fft(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> Any:
     last = axes[-1]
     if kind == "irfft":
         gx = _transform(g, "rfft", sizes, axes, _TURNED[norm])
-        twice = np.full(gx.shape[last], 2, np.float32)  # each of these frequencies also stands for its negative
+        # in the full spectrum, each of these frequencies has a conjugate partner
+        twice = np.full(gx.shape[last], 2, np.float32)
         twice[0] = 1
         if sizes[-1] % 2 == 0:
             twice[-1] = 1
@@ -118,7 +119,7 @@ def _host_frequencies(out: Any, params: tuple, d: Any) -> Any:
 
 
 def _window(window: tuple[Any, ...], length: int, n_fft: int) -> Any:
-    """Return the window, by default of ones, in the middle of `n_fft` samples."""
+    """Return a window in the middle of `n_fft` samples. The default window is all ones."""
     w = window[0] if window else np.ones(length, np.float32)
     before = (n_fft - length) // 2
     whole = np.zeros(n_fft, w.dtype)
@@ -157,10 +158,10 @@ def _host_istft(out: Any, params: tuple, x: Any, *window: Any) -> Any:
 
 
 def _overlap_added(frames: Any, hop: int) -> Any:
-    """Return the sum of frames (..., frames, n) laid `hop` samples apart.
+    """Return the sum of frames (..., frames, n), each `hop` samples after the previous one.
 
-    Each frame is cut into pieces of one hop. The k-th pieces of all frames, concatenated, are a signal that starts k
-    hops late.
+    Each frame is cut into pieces of one hop. The k-th pieces of all frames, concatenated, form a signal that is delayed
+    by k hops.
     """
     *batch, count, n = frames.shape
     pieces = -(-n // hop)

@@ -32,8 +32,8 @@ _RECIPROCAL = op("update_reciprocal", _reciprocal, lambda a: aval(a.shape, as_fl
 
 
 class ArrayAt:
-    """Updates of an array at an index: `x.at[index].add(value)`, likewise `subtract`, `multiply`, `divide`, `maximum`
-    and `minimum`.
+    """Updates of an array at an index: `x.at[index].add(value)`, and the same with `subtract`, `multiply`, `divide`,
+    `maximum` and `minimum`.
 
     Each method returns a new array with the shape and dtype of `x`. The value is cast to that dtype and broadcasts to
     the shape of `x[index]`. If an index occurs several times, every occurrence counts; `x[index] += value` updates the
@@ -76,7 +76,7 @@ class ArrayAt:
     def divide(self, value: Any) -> array:
         """Return `x` multiplied, at the index, by the reciprocal of the value.
 
-        The reciprocal is cast to the dtype of `x`. So an array of integers divided by 2 has zeros there, as in MLX.
+        The reciprocal is cast to the dtype of `x`. So integers divided by 2 become zero, as in MLX.
         """
         return self._update("divide", value)
 

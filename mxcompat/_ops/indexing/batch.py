@@ -1,7 +1,7 @@
 """Batching rules (``vmap``) of the ops that read and write by index.
 
-If only arrays have the batch axis, and no indices, the batch axis is one more axis with a full slice. If the indices
-differ between the elements of the batch, the batch axis is indexed as well: by 0, 1, 2, … beside the other indices.
+If the indices are not batched, the batch axis of the arrays is one more axis with a full slice. If the indices differ
+between the elements of the batch, the batch axis is indexed as well: by 0, 1, 2, … beside the other indices.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def _shape(x: Node, on: bool) -> tuple[int, ...]:
 
 
 def _lined_up(x: Node, on: bool, shape: tuple[int, ...], ndim: int, size: int) -> Node:
-    """Return an input reshaped to `shape`. A batched input gets axes of size 1 after the batch axis, to reach `ndim`
-    further axes."""
+    """Return an input reshaped to `shape`. A batched input keeps its batch axis in front. Axes of size 1 follow it, so
+    that it has `ndim` further axes."""
     return reshaped(x, size, *[1] * (ndim - len(shape)), *shape) if on else reshaped(x, *shape)
 
 

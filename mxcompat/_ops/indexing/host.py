@@ -123,8 +123,7 @@ def _dynamic_slice(out: Aval, params: tuple, x: Any, starts: Any) -> Any:
 def value_shapes(
     value: tuple[int, ...], shape: tuple[int, ...], plan: Plan, inputs: tuple[tuple[int, ...], ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return the two shapes that `fit` gives, and the shape of the block that the slices and single positions of the
-    plan cover."""
+    """Return the two shapes that `fit` gives, and the shape of the block that slices and single positions cover."""
     reshaped, target = fit(value, shape, plan, [*inputs])
     return reshaped, target, block_shape(shape, plan)
 
@@ -236,7 +235,7 @@ def _scatter_axis(out: Aval, params: tuple, x: Any, values: Any, indices: Any) -
         return x
     result = x.reshape(shape)
     values = np.broadcast_to(converted_on_host(values, out.dtype).reshape(values.shape[-len(shape) :]), target)
-    # contiguous, so that the last of duplicates wins
+    # the indices must be contiguous: then the last of duplicates wins
     index = np.ascontiguousarray(np.broadcast_to(raw(indices), target), np.intp)
     try:
         result[picked_along(shape, index, axis)] = values

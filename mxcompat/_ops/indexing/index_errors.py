@@ -27,7 +27,7 @@ def _update(transform: str, *_: Any) -> Exception:
 
 @INDEX_ERROR.of(TABLE["masked_scatter"])
 def _mask(transform: str, *_: Any) -> Exception:
-    """Return the error for the mask: MLX refuses JVP and VJP, with a text of its own for the JVP."""
+    """Return the error for the mask: MLX refuses JVP and VJP, with another text for the JVP."""
     if transform == "JVP":
         return ValueError("[masked_scatter] invalid arg index in JVP")
     return ValueError(no_derivative("masked_scatter", "mask", transform))

@@ -210,10 +210,10 @@ class _Written:
         self.old = wide(x[self.places.basic])
 
     def factors(self, mode: str) -> tuple[Any, Any]:
-        """Return the factors for the tangents of the block and for those of the value.
+        """Return factors for the tangents of the block and of the value.
 
-        After the multiplication, the tangents of values at the same place are summed. This holds for products and for
-        maxima or minima.
+        After the multiplication, the tangents of values at the same place are summed. This holds for products, maxima
+        and minima.
         """
         places, old, value = self.places, self.old, self.value
         if mode == "multiply":

@@ -109,7 +109,7 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
     """Return an array with values written along an axis, at positions that can differ for each place on the other axes.
 
     Args:
-        a: the array. An empty array is returned unchanged, whatever the other arguments are.
+        a: the array. An empty array is returned unchanged, for all other arguments.
         indices: an integer array with as many axes as `a`. `indices` and `values` broadcast to each other. Along the
             other axes they broadcast with `a`.
         values: the values to write, cast to the dtype of `a`.
@@ -130,7 +130,7 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
     check_stream(stream)
     x, index, value = (require_array(v, "put_along_axis") for v in (a, indices, values))
     axis = require_axis(axis, "put_along_axis")
-    if not x.aval.size:  # MLX checks nothing else
+    if not x.aval.size:  # for an empty array, MLX checks nothing else
         along_axis("put_along_axis", (0,) if axis is None else x.aval.shape, index.aval, axis)
         return wrap(x)
     shape = _along_axis_shape(x.aval, value.aval, index.aval, axis)

@@ -92,7 +92,8 @@ def buffer_written(op: Any, x: Node, inputs: Sequence[Node], params: tuple[Plan,
 
 
 def buffer_read(x: Node, plan: Plan) -> Node:
-    """Return the buffer of a prefix if a read of part of it is the same for the buffer; else the prefix."""
+    """Return the buffer of a prefix, if a read of part of the prefix reads the same elements of the buffer; else the
+    prefix."""
     if x.value is not None or plan[0] == "*":
         return x
     entry = _along(x, plan)

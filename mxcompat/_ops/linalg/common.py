@@ -65,7 +65,7 @@ def check_square(name: str, a: Aval, message: str = "Only defined for square mat
 
 
 def adjoint(x: Any) -> Any:
-    """Return the conjugate transpose of the last two axes."""
+    """Return the conjugate transpose of matrices."""
     return jnp.conj(jnp.swapaxes(x, -1, -2))
 
 

@@ -37,7 +37,8 @@ def _zero_on_diagonal(a: Any) -> Any:
 
 
 def _zero_pivot(a: Any) -> Any:
-    """Return the code for the LU factors of the same matrix that the op factorizes. XLA factorizes it only once."""
+    """Return the failure code of the LU factors of the matrix that the op factorizes. XLA merges the two
+    factorizations."""
     return _zero_on_diagonal(jax.lax.linalg.lu(a)[0] if a.size else a)
 
 
@@ -46,7 +47,8 @@ def _holds_nan(a: Any) -> Any:
 
 
 def _fails(op: Op, message: str, code: Callable[..., Any], when: Callable[[tuple], bool] = lambda params: True) -> None:
-    """Register the failure rule of an op: `code(params, *inputs)`, for the params with which it may fail."""
+    """Register the failure rule of an op. `code(params, *inputs)` returns the codes, and `when(params)` tells if the op
+    may fail."""
     FAILURE[op] = Failure(
         lambda params: (message,) if when(params) else (),
         lambda params, inputs: (op.lower(params, inputs), [code(params, *inputs)]),

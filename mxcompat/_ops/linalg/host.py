@@ -32,7 +32,7 @@ __all__ = ["cross", "induced", "or_xla", "swapped", "triangle", "triangular_inve
 
 
 def or_xla(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the rule, changed to return None for empty matrices and for matrices that LAPACK does not solve."""
+    """Return a version of a rule that returns None for empty matrices and for matrices that LAPACK does not solve."""
 
     @wraps(rule)
     def guarded(*args: Any) -> Any:
@@ -56,9 +56,9 @@ def triangle(x: Any, upper: bool) -> Any:
 
 
 def _finite(x: Any) -> Any:
-    """Return a finite triangle. Raises LinAlgError if it is not finite.
+    """Return a triangle whose entries are finite, or raise LinAlgError.
 
-    NumPy solves triangular systems like general ones, so that an infinity or NaN would affect more of the solution.
+    NumPy solves triangular systems like general ones, so an infinity or NaN would affect more of the solution.
     """
     if not np.isfinite(x).all():
         raise np.linalg.LinAlgError("a triangle that is not finite needs a triangular solver")
@@ -66,7 +66,8 @@ def _finite(x: Any) -> Any:
 
 
 def _spread(a: Any) -> Any:
-    """Fill each matrix that has a NaN with NaN. LAPACK never chooses a NaN as a pivot, so that it could be lost."""
+    """Fill each matrix that contains a NaN with NaN. LAPACK never chooses a NaN as a pivot, so its result may lack the
+    NaN."""
     none = np.isnan(a).any((-2, -1), keepdims=True)
     return np.where(none, a.dtype.type(np.nan), a) if none.any() else a
 
@@ -77,9 +78,9 @@ def triangular_inverse(a: Any, upper: bool) -> Any:
 
 
 def _regular(a: Any) -> Any:
-    """Return the matrices if no pivot is zero in their own precision. Raises LinAlgError otherwise.
+    """Return the matrices if no pivot is zero in their precision, or raise LinAlgError.
 
-    NumPy factorizes in that precision only for determinants.
+    The pivots are those of a determinant, because NumPy factorizes in this precision only for determinants.
     """
     sign, _ = _lapack("slogdet", a, "x->xr") or np.linalg.slogdet(a)
     if not np.all(sign):
@@ -209,7 +210,7 @@ def _host_det(out: Any, params: tuple, a: Any) -> Any:
 @or_xla
 def _host_slogdet(out: Any, params: tuple, a: Any) -> Any:
     sign, logarithm = np.linalg.slogdet(_wide(a))
-    if a.shape[-1] <= 3:  # MLX uses formulas for these, not pivots
+    if a.shape[-1] <= 3:  # MLX computes small determinants by formulas, without pivots
         sign = np.where(np.isnan(logarithm), 0, sign)
     return tuple([rounded(x, o.dtype._numpy) for x, o in zip((sign, logarithm), out, strict=True)])
 

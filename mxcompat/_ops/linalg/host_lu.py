@@ -28,7 +28,7 @@ def _largest(column: Any) -> Any:
     none = np.isnan(column)
     if none.any():
         column = np.where(none, np.where(np.arange(column.shape[1]) == 0, np.inf, -1), column)
-        column[none[:, 0], 1:] = -1  # also an infinity
+        column[none[:, 0], 1:] = -1  # this also finds an infinity
     return column.argmax(1)
 
 
@@ -42,7 +42,7 @@ def _factored(a: Any) -> tuple[Any, Any]:
         pivots[:, k] = largest
         _exchange(both, k, largest)
         pivot = both[:, k, k]
-        divisor = np.where(pivot == 0, 1, pivot)  # if the pivot is 0, the column is zero
+        divisor = np.where(pivot == 0, 1, pivot)  # if the pivot is 0, all of the column is 0
         both[:, k + 1 :, k] /= divisor[:, None]
         both[:, k + 1 :, k + 1 :] -= both[:, k + 1 :, k, None] * both[:, None, k, k + 1 :]
     return both.reshape(a.shape), pivots.reshape(*batch, -1)

@@ -35,10 +35,10 @@ def _factor(a: Any) -> tuple[Any, Any, Any]:
 
 @lazy.custom_batching.custom_vmap
 def _of_not_finite(a: Any) -> Any:
-    """Return the same for matrices if one is not finite; otherwise an unused value.
+    """Return the factors of matrices that are not all finite, or unused values if all are finite.
 
-    This case is rare, so it is in a branch (`lax.cond`). It also stays in a branch under `vmap`, where JAX would
-    otherwise compute both branches.
+    Such matrices are rare, so their factors are computed in a branch (`lax.cond`). It also stays a branch under `vmap`,
+    where JAX would otherwise compute both branches.
     """
     *batch, m, n = a.shape
     nothing = a, jnp.zeros((*batch, min(m, n)), jnp.int32), jnp.zeros((*batch, m), jnp.int32)
@@ -51,7 +51,7 @@ def _of_more(size: int, mapped: list[bool], a: Any) -> tuple[Any, tuple[bool, ..
 
 
 def _by_column(a: Any) -> tuple[Any, Any, Any]:
-    """Return the same for matrices that are not finite, for which LAPACK versions and devices disagree.
+    """Return the factors of matrices that are not finite, on which LAPACK's versions and devices disagree.
 
     The result is MLX's: a NaN is never the largest of a column, unless it is the first.
     """
@@ -112,8 +112,9 @@ def lu_factor(a: array, *, stream: Any = None) -> tuple[array, array]:
         stream: accepted, and ignored.
 
     Returns:
-        Both factors in one array with the shape of `a`, without the ones on the diagonal of `l`. And the row swaps,
-        uint32 `(..., K)`, where K is the smaller of M and N: row i was swapped with row `pivots[i]`.
+        Two arrays. The first holds both factors, without the ones on the diagonal of `l`, and has the shape of `a`.
+        The second, uint32 `(..., K)`, holds the row swaps: row i was swapped with row `pivots[i]`. K is the smaller of
+        M and N.
 
     Raises:
         ValueError: for any other dtype, or for fewer than two dimensions.
@@ -166,7 +167,7 @@ def _det(a: Any) -> Any:
 def _slogdet(a: Any) -> Any:
     want = as_float(from_numpy(a.dtype))._numpy  # type: ignore[arg-type]
     sign, logarithm = jnp.linalg.slogdet(_widened(a))
-    if a.shape[-1] <= 3:  # MLX uses formulas for these, not pivots
+    if a.shape[-1] <= 3:  # MLX computes small determinants by formulas, without pivots
         sign = jnp.where(jnp.isnan(logarithm), 0, sign)
     return sign.astype(want), logarithm.astype(want)
 

@@ -182,7 +182,7 @@ def _push_eigvalsh(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 @or_xla
 def _pull_eigvalsh(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
     v = np.linalg.eigh(a, "L" if params[0] else "U")[1]
-    # Not conjugated: the change of each eigenvalue is linear in the matrix.
+    # The gradient is not conjugated, because the change of each eigenvalue is linear in the matrix.
     return (_dot(v.conj() * g[..., None, :], swapped(v)),)
 
 
@@ -263,19 +263,19 @@ def _push_norm(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 
 
 def _shares(chosen: Any, axes: tuple[int, ...]) -> Any:
-    """Return equal shares for all chosen elements along the axes."""
+    """Return weights that are equal for all chosen elements along the axes, and 0 for the others."""
     return chosen / np.float32(1) / chosen.sum(axes, np.float32, keepdims=True)
 
 
 def _first(chosen: Any, axes: tuple[int, ...]) -> Any:
-    """Return the whole share for the first chosen element along each axis."""
+    """Return weights of 1 for the first chosen element along each axis, and 0 for the others."""
     for axis in axes:
         chosen = chosen & (np.add.accumulate(chosen, axis, np.int32) == 1)
     return chosen
 
 
 def _components(g: Any, x: Any, axis: int) -> Any:
-    """Return as many components of `g` as x has."""
+    """Return the leading components of `g`: as many as x has."""
     return g if x.shape[axis] == 3 else np.moveaxis(np.moveaxis(g, axis, 0)[:2], 0, axis)
 
 

@@ -22,7 +22,8 @@ __all__ = [
 
 
 def spread(a: Any) -> Any:
-    """Fill each matrix that has a NaN with NaN. LAPACK never chooses a NaN as a pivot, so that it could be lost."""
+    """Fill each matrix that contains a NaN with NaN. LAPACK never chooses a NaN as a pivot, so its result may lack the
+    NaN."""
     return a * jnp.where(jnp.isnan(a).any((-2, -1), keepdims=True), jnp.nan, 1).astype(a.dtype)
 
 
@@ -31,7 +32,7 @@ def _triangular_inverse(a: Any, upper: bool) -> Any:
         return a
     eye = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
     inverse = jax.lax.linalg.triangular_solve(a, eye, left_side=True, lower=not upper)
-    return jnp.triu(inverse) if upper else jnp.tril(inverse)  # keep a NaN out of the other triangle
+    return jnp.triu(inverse) if upper else jnp.tril(inverse)  # this keeps NaNs out of the other triangle
 
 
 def _cholesky_inverse(a: Any, upper: bool) -> Any:
@@ -165,7 +166,8 @@ def _solution(a: Aval, b: Aval) -> Aval:
 
 
 def operands(a: Any, b: Any) -> tuple[Any, Any, bool]:
-    """Return both operands in the result's dtype and batch shape, with `b` as columns; and whether `b` was a vector."""
+    """Return both operands in the result's dtype and batch shape, with `b` as columns. Also return True if `b` was a
+    vector."""
     result = _solution(*[aval(x.shape, from_numpy(x.dtype)) for x in (a, b)])  # type: ignore[arg-type]
     vector = b.ndim == 1
     batch = result.shape[: -1 if vector else -2]

@@ -234,7 +234,7 @@ def _rolled(x: Any, *shifts: Any, axes: tuple[int, ...] | None) -> Any:
             cut = -int(shift) % size
             parts = jax.lax.split(x, (cut, size - cut), axis)
             x = jnp.concatenate([parts[1], parts[0]], axis)
-        else:  # a runtime shift reads a window of the array, concatenated with itself
+        else:  # for a shift that is a runtime value, read a window of the array concatenated with itself
             start = jnp.mod(-shift.astype(jnp.int32), size)
             x = jax.lax.dynamic_slice_in_dim(jnp.concatenate([x, x], axis), start, size, axis)
     return x
@@ -326,7 +326,7 @@ def _strided_aval(a: Aval, shape: tuple[int, ...], strides: tuple[int, ...], off
 
 
 def _reached(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[int, int]:
-    """Return the first and the last element of a view; 0 and -1 if the view is empty."""
+    """Return the lowest and the highest index of a view; 0 and -1 if the view is empty."""
     if any(n <= 0 for n in shape):
         return 0, -1
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=False)]

@@ -142,7 +142,7 @@ def _tile(out: Aval, params: tuple, x: Any) -> np.ndarray:
 
 
 def margin_slices(params: tuple, shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """Return the place of an array with this shape in its padded result."""
+    """Return the slices of a padded result that hold the array, which has this shape."""
     margins = widths_by_axis(params[0], len(shape))
     return tuple([slice(low, low + n) for n, (low, _) in zip(shape, margins, strict=True)])
 
@@ -183,7 +183,7 @@ def _trace(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def distance(shape: tuple[int, ...]) -> np.ndarray:
-    """Return, for each element of a matrix, the number of its diagonal."""
+    """Return, for each element of a matrix, the number of the diagonal on which it lies."""
     return np.arange(shape[-1], dtype=np.int32) - np.arange(shape[-2], dtype=np.int32)[:, None]
 
 

@@ -99,9 +99,9 @@ class Paddings(dict[tuple[int, int], Padding]):
 
 
 def _buffer(node: Node, n: int) -> int:
-    """Return the size of the buffer axis whose first n entries a node reads; 0 if no such read is near.
+    """Return the size of the buffer axis whose first n entries a node reads.
 
-    The read may be the node itself or among its first inputs.
+    The read may be the node itself, or among the first inputs above it. Return 0 if no such read is near.
     """
     for _ in range(policy.PADDED_NEAR):
         if node.op is PREFIX:
@@ -118,7 +118,7 @@ def _buffer(node: Node, n: int) -> int:
 
 
 def axis_read(plan: Sequence[Any], k: int) -> int:
-    """Return the axis that entry k of a plan without index arrays is for."""
+    """Return the axis to which entry k of a plan without index arrays applies."""
     return k - sum(entry == "+" for entry in plan[:k])
 
 
@@ -155,7 +155,7 @@ def _blank_on_host(out: Aval, params: tuple, x: Any, n: Any) -> Any:
 
 
 _noted: list[ref[Node]] = []
-"""Weak references: a contraction that nothing holds any more is never evaluated."""
+"""Weak references to recorded contractions: a contraction without other references is never evaluated."""
 
 
 def pad_contraction(node: Node) -> None:
@@ -175,7 +175,7 @@ def _rewrite() -> None:
     nodes = [node for node in (found() for found in noted) if node is not None]
     nodes = [node for node in nodes if node.value is None and node.op in CONTRACTION]
     if tracers and _any_traced(nodes):
-        return  # JAX may differentiate the result, and then the invalid entries would have to be finite
+        return  # JAX may differentiate a traced result, and then even invalid entries would have to be finite
     paddings = Paddings()
     for node in nodes:
         try:

@@ -98,7 +98,8 @@ def _transposed(node: Node, axis: int, pad: Padding) -> Node:
 
 @PADDING.of(TABLE["concatenate"], TABLE["repeat"])
 def _beside(node: Node, axis: int, pad: Padding) -> Node:
-    """Return the padded result of an op that works along another axis (its last param). For a flat one, raise Exact."""
+    """Return the padded result of an op that works along another axis (its last param). Raise Exact if the op flattens
+    the array."""
     along = node.params[-1]
     if along is None or along % node.aval.ndim == axis:
         raise Exact
@@ -128,8 +129,7 @@ def _product(node: Node, axis: int, pad: Padding) -> Node:
 
 
 def _matrices(*nodes: Node) -> None:
-    """Raise Exact for vectors, and for a matrix times a batch of quantized matrices, where only the first operand is
-    2-D."""
+    """Raise Exact for vectors, and for a matrix times several quantized matrices."""
     if any(node.aval.ndim < 2 for node in nodes) or nodes[0].aval.ndim == 2 < nodes[-1].aval.ndim:
         raise Exact
 
@@ -144,7 +144,7 @@ def _quantized_product(node: Node, axis: int, pad: Padding) -> Node:
     if k < -2:
         return again(node, tuple([_stretched(i, k, pad) for i in node.inputs]))
     if not node.params[1]:
-        raise Exact  # the axis is packed
+        raise Exact  # the words pack several elements along this axis
     return again(node, (x, *[pad(i, i.aval.ndim - 2) for i in matrix]))
 
 
@@ -161,8 +161,8 @@ def _attention_contraction(node: Node, paddings: Paddings) -> tuple[tuple[Node, 
 
 
 def _check_rows(queries: Node, pad: Padding) -> None:
-    """Raise Exact if the queries have as many rows as keys: this is a whole prompt, and another prompt has another
-    shape anyway."""
+    """Raise Exact if there are as many queries as keys: this is a whole prompt, and the next prompt has another shape
+    anyway."""
     if queries.aval.shape[-2] == pad.n:
         raise Exact
 

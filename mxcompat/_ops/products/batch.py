@@ -30,8 +30,7 @@ def _expanded(x: Node, axis: int) -> Node:
 
 
 def _matrices(x: Node, y: Node, batched: _Flags) -> tuple[_Inputs, tuple[int, ...]]:
-    """Return both operands as matrices whose leading axes broadcast as before, and the axes to remove from the
-    result."""
+    """Return both operands as matrices that broadcast as before batching, and the axes to remove from the result."""
     gone = []
     if x.aval.ndim - batched[0] == 1:
         x = _expanded(x, -2)

@@ -1,8 +1,8 @@
 """The order in which `einsum` contracts its operands: NumPy's greedy search, as MLX runs it.
 
-Each one takes the pair that frees the most memory (and then the cheapest) among the pairs that share a label. If there
+Each step takes the pair that frees the most memory (and then the cheapest) among the pairs that share a label. If there
 are none, it takes one of the pairs with the newest operand. The search stops when no pair stays within two limits: the
-cost of one contraction of everything, and the size of the largest operand. Then the remaining operands are contracted
+cost of contracting everything at once, and the size of the largest operand. Then the remaining operands are contracted
 together.
 """
 
@@ -58,7 +58,8 @@ def _order(given: tuple[str, ...], result: str, pairs: tuple[tuple[str, int], ..
         return [_contraction(tuple(range(len(terms))), terms, output)]
     everything = _contraction(tuple(range(len(terms))), terms, output)
     naive = _cost(everything.labels, bool(everything.labels - everything.kept), len(terms), sizes)
-    limit = max(math.prod(sizes[c] for c in t) for t in (*given, output))  # with all axes of a diagonal
+    # a term with a repeated label counts all its axes
+    limit = max(math.prod(sizes[c] for c in t) for t in (*given, output))
     contractions: list[Contraction] = []
     spent = 0
     known: list[tuple[tuple[int, int], Contraction]] = []
@@ -84,7 +85,7 @@ def _ranked(
     pairs: Iterable[tuple[int, int]], terms: Sequence[frozenset[str]], output: frozenset[str], sizes: dict[str, int],
     limit: int, budget: int,
 ) -> list[tuple[tuple[int, int], Contraction]]:  # fmt: skip
-    """Return the pairs within the limits, each with its rank: minus the freed memory, and its cost."""
+    """Return the pairs within the limits. Each has a rank: minus the freed memory, then the cost."""
     found = []
     for places in pairs:
         contraction = _contraction(places, terms, output)

@@ -1,8 +1,8 @@
-"""Products with stored matrices in XLA's programs. On a CPU, these call C (`_native/ffi.c`) through XLA's foreign
-function interface. So it does not depend on XLA's fusion if a matrix is unpacked in memory.
+"""Products with stored matrices in XLA's programs.
 
-A product is a primitive of JAX. If C cannot be called, it is lowered to JAX operations: on other platforms, over
-several devices, in exported programs, and if the C code was not built.
+On a CPU, these call C (`_native/ffi.c`) through XLA's foreign function interface. Then no matrix is unpacked in memory,
+independently of XLA's fusion. A product is a primitive of JAX. If C cannot be called, the primitive is lowered to JAX
+operations: on other platforms, over several devices, in exported programs, and if the C code was not built.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def primitive(name: str, plain: Callable[..., Any], foreign: Callable[..., Any])
 
     The caller must register its derivatives and its batching rule.
     """
-    from jax.extend.core import Primitive  # here, since it imports JAX
+    from jax.extend.core import Primitive  # imported here because it imports JAX
 
     made = Primitive(name)
     made.def_impl(lambda *args, **params: jax.jit(partial(made.bind, **params))(*args))

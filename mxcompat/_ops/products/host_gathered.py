@@ -144,7 +144,7 @@ def _pull_masked(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: 
 
 
 def _inside(x: Any, segments: Any) -> Any:
-    """Return whether each index of the inner axis is in each segment, `(..., 1, K)`."""
+    """Return a mask `(..., 1, K)` of the indices of the inner axis that are in each segment."""
     places = np.arange(x.shape[1]).astype(segments.dtype)
     return ((places >= segments[..., :1]) & (places < segments[..., 1:]))[..., None, :]
 

@@ -49,7 +49,7 @@ def _batch_product(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size
 @BATCH.of(GATHER_QMM, GATHER_QMM_FP)
 def _batch_gather(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size: int) -> Node | None:
     how, _, left, right, _ = params
-    place = 4 if how.mode == "affine" else 3  # the position of the matrix numbers among the inputs
+    place = 4 if how.mode == "affine" else 3  # the index of the first input that holds matrix numbers
     if left or not right or any(on for k, on in enumerate(batched) if k not in (0, place)):
         return None
     batch = max(inputs[0].aval.ndim - batched[0] - 2, inputs[place].aval.ndim - batched[place])

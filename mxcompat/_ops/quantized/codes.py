@@ -101,7 +101,7 @@ def _to_e2m1(x: Any) -> Any:
 
 
 def _to_e8m0(x: Any) -> Any:
-    """Return the codes of the next powers of two above nonnegative floats, with the rounding of `fp8.to_e8m0`."""
+    """Return the codes of nonnegative floats, each rounded up to a power of two as `fp8.to_e8m0` does."""
     bits = np.ascontiguousarray(x, _f32).view(np.uint32)
     exponent = ((bits >> np.uint32(23)).astype(np.int32) - 127).astype(_f32)
     fraction = (bits & np.uint32(0x7FFFFF)).astype(_f32) * _f32(np.log2(np.e) * 2**-23)

@@ -31,7 +31,7 @@ __all__: list[str] = []
 _f32 = np.float32
 
 
-if native is not None:  # XLA calls the same C functions as NumPy's tier, so it is not faster
+if native is not None:  # NumPy's tier calls the same C functions as XLA, so XLA is not faster
     QUICK.update((QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP, GATHER_QMM, GATHER_QMM_FP, QQMM, GATHER_QQMM))
 
 
@@ -96,7 +96,7 @@ def _host_dequantize(out: Any, params: tuple, scales: Any, w: Any, *more: Any) -
     for some in _blocks(len(scales), how):
         x = unpack(words[some], how.bits).astype(step)
         np.multiply(x, scales[some], x)
-        of_groups[some] = rounded(np.add(x, biases[some], x), dtype)  # rounded twice, as MLX does
+        of_groups[some] = rounded(np.add(x, biases[some], x), dtype)  # MLX rounds twice here
     return values
 
 
@@ -128,7 +128,7 @@ def _push_dequantize(tangents: Any, y: Any, params: tuple, scales: Any, w: Any, 
 
 
 def _first(x: Any, *parts: Any) -> tuple[Any, ...]:
-    """Return the parts of the quantized matrices. If x is a vector or one matrix, return those of the first matrix."""
+    """Return the parts of the quantized matrices, or of the first matrix only if x is a vector or one matrix."""
     if x.ndim > 2 or parts[-1].ndim <= 2:
         return parts
     return tuple([a if a is None else a.reshape(-1, *a.shape[-2:])[0] for a in parts])
@@ -148,7 +148,7 @@ def _host_product(out: Any, params: tuple, x: Any, *inputs: Any) -> Any:
 
 
 def _product(x: Any, parts: tuple[Any, ...], how: Scheme, transpose: bool, dtype: Any, result: Any) -> Any:
-    """Return the product of x, cast to `dtype`, and one or several quantized matrices, in the dtype `result`."""
+    """Return the product of x, cast to `dtype`, and quantized matrices. The product has the dtype `result`."""
     scales, biases, w = parts
     matrices = stored(how, scales, biases, w) if x.size and w.size else None
     if matrices is None:
@@ -183,7 +183,7 @@ def _push_product(tangents: Any, out: Any, params: tuple, x: Any, *inputs: Any) 
     parts = _first(x, *matrix_inputs(how, inputs)[:3])
     x = widened(x, out.dtype)
     total = np.zeros((), x.dtype) if t is None else _product(t, parts, how, transpose, out.dtype, x.dtype)
-    if any(m is not None for m in moved):  # tangents of scales and biases, in which the matrix is linear
+    if any(m is not None for m in moved):  # add the tangents of scales and biases, because the matrix is linear in both
         filled = [np.zeros(p.shape, p.dtype) if m is None else m for m, p in zip(moved, parts[:2], strict=False)]
         if parts[2] is not inputs[2]:
             return None

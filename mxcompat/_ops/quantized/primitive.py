@@ -134,7 +134,7 @@ def _foreign(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, rig
 
 
 def _numbers(chosen: Any, count: int, axes: tuple[int, ...], lead: tuple[int, ...]) -> Any:
-    """Return the number of the matrix for each product, of `count` matrices with these leading axes."""
+    """Return the number of the matrix for each product. There are `count` matrices, with these leading axes."""
     numbers = np.arange(count).reshape(axes) if chosen is None else jnp.clip(chosen, 0, count - 1)
     return jnp.broadcast_to(numbers, lead).reshape(-1).astype(np.int32)
 
@@ -196,7 +196,7 @@ def _batched(args: tuple, dims: tuple, **params: Any) -> tuple[Any, int]:
     x = jnp.moveaxis(x, dims[0], 0)
     w, _, _, _, rhs, _ = _named(params["how"], tuple(inputs), False, params["right"], params["scaled"])
     lead = rhs.ndim if params["right"] else w.ndim - 2
-    own = x.ndim - 3  # -1 for a vector, which is multiplied by a single matrix
+    own = x.ndim - 3  # this is -1 for a vector, which is multiplied by a single matrix
     if own < lead and lead:
         x = x.reshape(x.shape[0], *[1] * (lead - own), *x.shape[1:])
     return _primitive().bind(x, *inputs, **params), 0

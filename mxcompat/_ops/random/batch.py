@@ -1,7 +1,7 @@
 """Batching rules of random draws.
 
-A draw has one key. Thus a small batch becomes separate nodes, one for each element. A larger batch becomes one node
-that draws all rows, in a loop over the rows for some ops. A permutation of many arrays by one key remains one draw.
+A draw has one key. So a small batch becomes separate nodes, one for each element. A larger batch becomes one node that
+draws all rows. For some ops, it loops over the rows. A permutation of many arrays by one key remains one draw.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _is_at_once(name: str, flags: tuple[bool, ...]) -> bool:
 
 
 def _under(x: Any, ndim: int) -> Any:
-    """Return an array with `ndim` axes; the new axes come after the first."""
+    """Return an array with `ndim` axes. New axes of size 1 come after the first axis."""
     return x.reshape(x.shape[0], *[1] * (ndim - x.ndim), *x.shape[1:])
 
 

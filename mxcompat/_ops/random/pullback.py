@@ -104,7 +104,7 @@ def _truncated_slopes(params: tuple, key: Any, lower: Any, upper: Any) -> tuple[
     x = drawn * (high - low) + low
     z = root * wide(erfinv, x)
     top = np.minimum(z, upper)
-    above = top > lower  # at a tie of a minimum or maximum, the second operand has the whole derivative
+    above = top > lower  # at a tie of a minimum or maximum, the second operand gets the whole derivative
     shares = above & (z < upper), above & (z >= upper), top <= lower
     inside, at_upper, at_lower = (share.astype(np.float32) for share in shares)
     noise = drawn.astype(np.float32)
@@ -127,7 +127,7 @@ def _truncated_push(tangents: Sequence[Any], y: Any, params: tuple, key: Any, lo
 
 
 def _through_root(parts: tuple[Any, Any, Any], moved: Any) -> Any:
-    """Return the derivative of the square root R, which is its own transpose: the X with R X + X R = `moved`."""
+    """Return the X with R X + X R = `moved`: the derivative of the square root R. It is its own transpose."""
     left, values, _ = parts
     sums = values[..., :, None] + values[..., None, :]
     turned = np.swapaxes(left, -1, -2) @ moved @ left

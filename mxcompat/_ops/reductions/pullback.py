@@ -63,7 +63,7 @@ def _weighted(name: str, weights: Callable[..., Any]) -> None:
         if not params[0]:
             return (g,)
         cotangents = weights(_kept(widened(y), params, x), params, widened(x))
-        cotangents *= _kept(widened(g), params, x)  # in place, because the array may be large
+        cotangents *= _kept(widened(g), params, x)  # multiply in place, because the array may be large
         return (cotangents,)
 
     def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
@@ -154,10 +154,8 @@ def _softmax_of(x: Any, y: Any, params: tuple) -> Any:
 
 
 def _directions(params: tuple, x: Any) -> tuple[Any, int]:
-    """Return the derivative of the variance, and its divisor.
-
-    The change of the mean counts too, since rounded distances do not sum to 0.
-    """
+    """Return the derivative of the variance, and its divisor. It includes the change of the mean, because rounded
+    distances do not sum to 0."""
     axes, _, ddof = params
     away = distances(distances(x, axes), axes)
     return 2 * (away.conj() if away.dtype.kind == "c" else away), max(size_of(x, axes) - ddof, 0)

@@ -137,7 +137,7 @@ def _logsumexp_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[
 
 
 def _largest(x: Any, axes: tuple[int, ...]) -> Any:
-    """Return the largest element. For complex numbers, its imaginary part is that of MLX's branch."""
+    """Return the largest element. Among complex numbers, choose one whose imaginary part is on MLX's branch."""
     return lax.stop_gradient(jnp.max(x, axis=axes, keepdims=True))
 
 
@@ -164,8 +164,7 @@ _ANY = reduction_record("any", lambda *args: _of_truth(jnp.logical_or, *args), a
 
 @TANGENT_DTYPE.of(_ALL, _ANY)
 def _tangent_of_all(tangents: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype:
-    """Return the tangent dtype of `all` and `any`: as in MLX, that of a product, or bool if there is nothing to
-    reduce."""
+    """Return the tangent dtype of `all` and `any`: that of a product, or bool if there is nothing to reduce."""
     dtype = promote(tangents[0], operands[0].dtype)
     return avals.bool_ if operands[0].size == result.size else summed_dtype(dtype)
 

@@ -203,7 +203,8 @@ def _recurrence_of_rows(factors: Any, terms: Any) -> Any:
     products = np.multiply.accumulate(pieces[0], 0)
     out = _recurrence_of_rows(*pieces)
     ends = _recurrence_of_rows(products[-1], out[-1])[:-1]
-    out[:, 1:] += np.where(ends != 0, products[:, 1:] * ends, 0)  # 0 contributes nothing, even if a product is infinite
+    # a factor of 0 drops the value, even if a product is infinite
+    out[:, 1:] += np.where(ends != 0, products[:, 1:] * ends, 0)
     return out.swapaxes(0, 1).reshape(count * length, *others)[:n]
 
 
@@ -211,13 +212,14 @@ _derivatives("cumprod", _cumprod_back, _cumprod_forth)
 
 
 def _hits(x: Any, extreme: np.ufunc) -> Any:
-    """Return where an element equals the running extreme; the first element of a line always does."""
+    """Return a mask of the elements that equal the running extreme. The first element of a line always does."""
     return (x == extreme.accumulate(x, -1)) | (x != x)
 
 
 def _extreme_back(extreme: np.ufunc) -> Callable[..., Any]:
     def back(g: Any, x: Any) -> Any:
-        """Return for each element that equals the running extreme the sum of the cotangents up to the next such one."""
+        """Return, for each element that equals the running extreme, the sum of the cotangents up to the next such
+        element."""
         starts = np.flatnonzero(_hits(x, extreme))
         out = np.zeros(g.size, g.dtype)
         out[starts] = np.add.reduceat(g.reshape(-1), starts)
@@ -239,8 +241,7 @@ _derivatives("cummin", _extreme_back(np.minimum), _extreme_forth(np.minimum))
 
 
 def _in_two_parts(weighted: Callable[[Any], Any], values: Any) -> Any:
-    """Return a weighted sum from the logarithms of two sums: that of the positive values and that of the negative
-    values."""
+    """Return a weighted sum of values of both signs, from the logarithms of two sums of values of one sign."""
     return np.exp(weighted(np.log(np.maximum(values, 0)))) - np.exp(weighted(np.log(np.maximum(-values, 0))))
 
 

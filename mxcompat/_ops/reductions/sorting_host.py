@@ -23,7 +23,7 @@ from .host import as_rows, inexact, narrowed
 
 __all__: list[str] = []
 
-# XLA takes 1.5 to 6 times as long
+# XLA takes 1.5 to 6 times as long as NumPy for these
 QUICK.update(TABLE[name] for name in ("sort", "argsort", "partition", "argpartition", "topk"))
 
 
@@ -51,8 +51,8 @@ def _order(x: Any, axis: int) -> Any:
     if x.dtype.itemsize != 4 or x.size < SORTED_BY_KEYS:
         return np.argsort(x, axis, "stable")
     if x.dtype.kind == "f":
-        numbers = x + np.float32(0)  # makes -0 and 0 the same zero
-        numbers[numbers != numbers] = np.float32(np.nan)  # and all NaNs the same
+        numbers = x + np.float32(0)  # adding 0 turns -0 into 0
+        numbers[numbers != numbers] = np.float32(np.nan)  # all NaNs get the same bits
         x = numbers.view(np.int32)
         x ^= (x >> 31) & np.int32(0x7FFFFFFF)
     keys = x.astype(np.int64)
@@ -66,7 +66,7 @@ def _order(x: Any, axis: int) -> Any:
 
 
 def _ordered_parts(x: Any) -> Any:
-    """Return complex numbers that NumPy sorts in MLX's order: one with NaN in either part has it in both."""
+    """Return complex numbers that NumPy sorts in MLX's order. A number with NaN in one part gets NaN in both."""
     return np.where(x == x, x, x.dtype.type(complex(np.nan, np.nan)))
 
 
@@ -171,7 +171,8 @@ _derivatives("topk", _topk_order)
 
 
 def _halved(x: Any) -> Any:
-    """Return x / 2, each part of a complex number for itself: the product of an infinite one would be NaN."""
+    """Return x / 2. Each part of a complex number is halved on its own, because a product with an infinite part would
+    be NaN."""
     if x.dtype.kind != "c":
         return x * np.float32(0.5)
     half = np.asarray(x).copy()

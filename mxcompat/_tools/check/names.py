@@ -22,7 +22,7 @@ PLAIN = (array, nn.Module, optimizers.Optimizer)
 """The classes whose instances are followed."""
 
 _OTHERS = {"mlx.data": "mlx-data"}
-"""Distributions that put modules under MLX's name, known even if they are not installed."""
+"""Other distributions that have modules under MLX's name. They are listed here because they may not be installed."""
 
 
 def is_mlx(module: str) -> bool:
@@ -54,7 +54,7 @@ def _walk(name: str) -> tuple[list[Any], str]:
     at: Any = mxcompat
     for k, part in enumerate([RENAMED.get(part, part) for part in parts[1:2]] + parts[2:], 2):
         if not isinstance(at, (ModuleType, type)):
-            return [None], ""  # attributes of functions and instances are not checked
+            return [None], ""  # the attributes of functions and instances are not checked
         if hasattr(at, part):
             at = getattr(at, part)
         elif isinstance(at, ModuleType) and hasattr(at, "__path__") and _is_module(f"{at.__name__}.{part}"):
@@ -76,8 +76,8 @@ def has_attribute(cls: type, name: str) -> bool:
 
 @cache
 def _set_by_methods(cls: type) -> set[str]:
-    """Return the attributes that methods of a class and its bases may set on `self`: those they read or set, and the
-    entries of a module's dictionary."""
+    """Return the attributes that methods of a class and its bases read or set on `self`, and the entries of a module of
+    it."""
     found: set[str] = set()
     for base in cls.__mro__:
         if base.__module__.split(".")[0] in ("mxcompat", "mlx"):
@@ -93,7 +93,7 @@ def parameters(function: Any) -> frozenset[str] | None:
     """Return the argument names that a function, method or class accepts; None if it accepts any."""
     try:
         found = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # no signature known to Python
+    except (TypeError, ValueError):  # Python does not know its signature
         return None
     if any(p.kind is p.VAR_KEYWORD for p in found):
         return None

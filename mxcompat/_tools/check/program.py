@@ -33,13 +33,13 @@ class _Program:
         self.path = path
         self.report = report
         self.names: set[str] = set()
-        self.found: dict[Finding, None] = {}  # a dict, to keep the order without duplicates
+        self.found: dict[Finding, None] = {}  # a dict keeps the order and drops duplicates
         self.types = Types()
         attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
         self.stored = {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
         self.loops: list[ast.AST] = []
         self.guarded = False
-        self.asked: dict[Scope, set[str]] = defaultdict(set)  # expressions that the program tests, by scope
+        self.asked: dict[Scope, set[str]] = defaultdict(set)  # the expressions that the program tests, by scope
 
     def look(self) -> None:
         self._visit(self.tree, Scope(self.tree))
@@ -55,7 +55,7 @@ class _Program:
         if node in scope.inner:
             inner = scope.inner[node]
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-                self.loops = []  # the body runs when it is called, not in the loop
+                self.loops = []  # the body runs when the function is called, not in the loop
             for child in ast.iter_child_nodes(node):
                 self._visit(child, scope if _is_outside(node, child) else inner)
         elif isinstance(node, ast.Try):
@@ -112,7 +112,7 @@ class _Program:
         base = self.types.of(node.value, scope)
         if not isinstance(base, Instance) or not isinstance(node.ctx, ast.Load) or has_attribute(base.cls, node.attr):
             return
-        if base == ARRAY or node.attr not in self.stored:  # layers accept any attribute
+        if base == ARRAY or node.attr not in self.stored:  # layers accept any attribute, arrays do not
             self._lacks(node, f"{_name(base)}.{node.attr}", self._was_asked(node.value, scope))
 
     def _ask(self, node: ast.Call, scope: Scope) -> None:
@@ -184,7 +184,8 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
 
 
 def _is_outside(node: ast.AST, child: ast.AST) -> bool:
-    """Return True if a part of a function or class is evaluated at its definition: decorators, bases, defaults."""
+    """Return True if `child`, a part of a function or class, is evaluated at the definition: decorators, bases,
+    defaults."""
     body = getattr(node, "body", None)
     inside = body if isinstance(body, list) else [body]
     comprehension = isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))

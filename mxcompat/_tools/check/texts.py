@@ -12,7 +12,7 @@ from .scopes import Scope, Value
 __all__ = ["Text", "text_of"]
 
 _MOST = 10
-"""The longest chain of names that is followed to a text."""
+"""The maximum number of names that are followed from one to the next to find a text."""
 
 
 class Text(NamedTuple):

@@ -46,7 +46,7 @@ class Method:
 
 
 Type = Known | Instance | Several | Method | Self | None
-"""None is an unknown type."""
+"""The type of an expression. None is an unknown type."""
 
 _PENDING = Known("")
 """Placeholder for the type of a name while that type is computed. In a recursive definition it is ignored, and the
@@ -140,7 +140,7 @@ class Types:
         return self._same(node.left, scope) if arithmetic and len(node.ops) == 1 else None
 
     def _same(self, node: ast.expr, scope: Scope) -> Type:
-        """Return the type of an operation on one array, or of a part of it."""
+        """Return the type of an operation on one array, or of an element of the array: the type is the same."""
         type_ = self.of(node, scope)
         return type_ if type_ in (ARRAY, _PENDING) else None
 
@@ -200,7 +200,7 @@ def _instance(type_: Type) -> Type:
 
 
 def _one(types: Iterable[Type]) -> Type:
-    """Return the common type of these, or None if they differ."""
+    """Return the type that all of these are, or None if they differ."""
     found = {type_ for type_ in types if type_ is not _PENDING}
     return found.pop() if len(found) == 1 else None
 

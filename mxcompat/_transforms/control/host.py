@@ -129,7 +129,7 @@ COST[SCAN] = lambda out, params, *avals: max(params[3], 1) * estimated_seconds(p
 
 
 def _run_while(params: tuple, inputs: Sequence[Any], step: Callable[[list[Any]], Sequence[Any]]) -> Sequence[Any]:
-    """Run the loop and return the last carry, for which the test is false.
+    """Run the loop until the test is false, and return the last carry.
 
     Raises:
         NoRule: after `policy.MOST_HOST_STEPS` steps; XLA then runs the loop.

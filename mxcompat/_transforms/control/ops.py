@@ -33,7 +33,7 @@ def _checked(name: str, inputs: Sequence[Any], avals: Sequence[Aval]) -> Sequenc
 
 
 Run = Callable[[Program, Sequence[Any]], tuple[list[Any], list[Any]]]
-"""Runs a body. Returns its outputs, and the error codes of instructions that failed."""
+"""A function that runs a body. It returns the body's outputs, and the error codes of instructions that failed."""
 
 
 def _plainly(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -180,7 +180,7 @@ def _cond_subprograms(params: tuple, active: set[int], transform: str) -> list[t
 
 
 def _with_carry(program: Program, carry: int, active: set[int]) -> set[int]:
-    """Return the body's inputs that depend on the differentiated inputs after any number of steps."""
+    """Return the body's inputs that may depend on the differentiated inputs after some number of steps."""
     differentiable = set(active)
     while more := {k for k in dependent_outputs(program, differentiable) if k < carry} - differentiable:
         differentiable |= more

@@ -72,7 +72,7 @@ class Sweep:
         self, capture: Capture, body: Body, primals: Sequence[Node], seeds: Sequence[Node], calls: set[int]
     ) -> None:
         self.has_read = False
-        self.mixes_dtypes = False  # whether a cotangent or tangent has another dtype than its value
+        self.mixes_dtypes = False  # True if a cotangent or tangent has another dtype than its value
         self.mode = "call" if capture.is_enclosed else "plain"
         self.rules: dict[int, Rule] = {}
         self._capture = capture
@@ -81,7 +81,7 @@ class Sweep:
         self._seeds = seeds
         self._values: dict[int, Node] = {~k: n for k, n in enumerate((*primals, *body.captured))}
         self._results: dict[int, list[Node]] = {}  # the results of calls
-        self._moving: dict[int, Node] = {}  # cotangents (vjp) or tangents (jvp)
+        self._moving: dict[int, Node] = {}  # the cotangents (vjp) or tangents (jvp) of slots
         self._active = dependent_slots(program, len(primals))
         self._calls = calls
 
@@ -227,7 +227,7 @@ class Reverse(Sweep):
     def cotangents(self, call: int) -> list[Promise]:
         """Return promises of the cotangents of a call's results."""
         avals = self._program.avals[call]
-        if self.mixes_dtypes:  # the cotangents' dtypes are only known once they are made
+        if self.mixes_dtypes:  # a promise has no dtype until the cotangent is made
             avals = [c.aval for c in self._cotangents(call)]
         return [self._promise(a, lambda k=k: self._cotangents(call)[k]) for k, a in enumerate(avals)]
 

@@ -22,12 +22,12 @@ __all__ = [
     "unwrap_module",
 ]
 
-# A planned write, done once the whole tree is valid: container, key, new value.
+# A planned write, as container, key and new value. It is done once the whole tree is valid.
 Plan = list[tuple[Any, Any, Any]]
 
 
 def read(module: Any, name: str) -> Any:
-    """Compute ``getattr(module, name)``, in less than half the time for an entry that is not a class attribute."""
+    """Return ``getattr(module, name)``, but in less than half the time for an entry that is not a class attribute."""
     value = None if hasattr(type(module), name) else module.get(name)
     return getattr(module, name) if value is None else value
 

@@ -74,7 +74,7 @@ class Module(dict):
         value = self.get(key)
         if value is not None:
             return value
-        # Repeat the ordinary lookup, to raise its error or that of a property.
+        # Repeat the ordinary lookup, to raise its error or the error of a property.
         return super().__getattribute__(key)
 
     def __setattr__(self, key: str, val: Any) -> None:
@@ -271,7 +271,7 @@ class Module(dict):
         while stack:
             path, module = stack.pop()
             apply_fn(path, module)
-            # looked up after the call, which may have changed the children
+            # the call may have changed the children, so look them up now
             prefix = f".{path}" if path else ""
             stack.extend(tree_flatten(module.children(), prefix=prefix, is_leaf=self.is_module))
         return self

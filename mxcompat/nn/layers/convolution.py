@@ -34,7 +34,7 @@ class Convolution(Module):
         if bias:
             self.bias = mx.zeros((out_channels,))
         given = dict(zip(self._mx_settings, settings, strict=True))
-        for name in ("padding", *given):  # the order in which MLX lists them
+        for name in ("padding", *given):  # MLX lists the parameters in this order
             whole = self._mx_axes == 1 or name in ("dilation", "groups")
             setattr(self, name, given[name] if whole else self._mx_spread(given[name]))
 

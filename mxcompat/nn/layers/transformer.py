@@ -1,6 +1,6 @@
 """Attention and the transformer of "Attention is all you need".
 
-Encoder and decoder layers are one block, with one or two attentions; encoder and decoder are one stack of blocks.
+Encoder and decoder layers share one block, with one or two attentions. Encoder and decoder are stacks of such blocks.
 """
 
 from __future__ import annotations
