@@ -131,7 +131,7 @@ def address_from_first(port: int, seconds: float) -> tuple[int, int, str]:
     """Return this process's rank, the number of ranks, and "host:port" of the first rank. JAX must know all ranks.
 
     Args:
-        port: a free port of this machine; the one of the first rank is used.
+        port: a free port of this machine. Only the first rank's port is used.
         seconds: the longest time to wait for the first rank.
     """
     if not cluster.holds:

@@ -132,7 +132,7 @@ def _as_argument_of_c_of_a_variable(get: _Get, count: _Count) -> int:
 
 
 class _Asked:
-    """Counts references when a missing attribute is read."""
+    """Runs a counting function in `__getattr__`, for a test of the references that such a call makes."""
 
     def __init__(self, count: _Count) -> None:
         self._count = count

@@ -241,7 +241,7 @@ def deferred(
 
     Args:
         change: converts the bytes that are read to those of the array.
-        size: the number of bytes to read, if it is not that of the array.
+        size: the number of bytes to read, by default the size of the array.
     """
     a = aval(shape, dtype)
 

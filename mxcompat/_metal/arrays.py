@@ -22,7 +22,7 @@ __all__ = ["LocalArrays"]
 class LocalArrays:
     """Local arrays."""
 
-    # defined by the subclasses
+    # The subclasses define these names.
     axes: Axes
     index_type: ScalarType
     mask: Scalar

@@ -30,8 +30,8 @@ class Region(NamedTuple):
 
     Args:
         first: the position of the first group, along x, y and z.
-        groups: how many groups along each.
-        size: how many threads of a group along each.
+        groups: the number of groups along x, y and z.
+        size: the number of threads of a group along x, y and z.
     """
 
     first: tuple[int, int, int]

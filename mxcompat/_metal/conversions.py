@@ -49,7 +49,7 @@ __all__ = ["ConversionWalk"]
 class ConversionWalk(ExpressionWalk):
     """The walk over conversions."""
 
-    # defined by the subclasses
+    # The subclasses define these names.
     constructors: Callable[[StructType], list[Any]]
     converted_struct: Callable[[Struct, ScalarType], Value]
     made_struct: Callable[..., Value]

@@ -324,7 +324,7 @@ class DeclarationWalk(ConversionWalk):
             raise Problem(f"{len(parts)} components for a value of type {type}")
         return Vector(type, tuple([self.n.convert(p, type.element) for p in parts]))
 
-    # defined by the subclasses
+    # The subclasses define these names.
 
     def instantiated(self, found: Any, type: TypeName) -> Type:
         raise NotImplementedError

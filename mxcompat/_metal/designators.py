@@ -49,7 +49,7 @@ _COMPONENTS = {**{c: k for k, c in enumerate("xyzw")}, **{c: k for k, c in enume
 class PlaceWalk(StatementWalk):
     """The walk over places."""
 
-    # defined by the subclasses
+    # The subclasses define these names.
     call_method: Callable[..., Value]
     function_value: Callable[..., Value]
     operator_of: Callable[[StructType, str], Any]

@@ -278,7 +278,7 @@ class ExpressionWalk(OperatorWalk):
     def _call(self, expression: Call) -> Value:
         return self.call(expression, used=True)
 
-    # defined by the subclasses
+    # The subclasses define these names.
 
     def call(self, expression: Call, used: bool) -> Value:
         raise NotImplementedError

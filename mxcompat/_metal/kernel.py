@@ -105,9 +105,9 @@ class Kernel:
 
         Args:
             xp: NumPy, to compute at once, or `jax.numpy`, to trace.
-            inputs: an array for each input; of those without axes it may be a NumPy scalar, which is then a constant.
+            inputs: an array for each input. An input without axes may be a NumPy scalar, which is then a constant.
             grid: the number of threads along x, y and z.
-            threadgroup: the same for a group.
+            threadgroup: the number of threads of a group along x, y and z.
             init_value: the initial value of the outputs; 0 by default.
             most_steps: the number of iterations of loops after which NumPy gives up; None for no limit.
             checked: True if NumPy should check for indices out of bounds.
@@ -119,7 +119,7 @@ class Kernel:
         Raises:
             KernelError: if the kernel does something outside of the supported language.
             TooLong: after `most_steps` steps of loops.
-            IndexError: if it is checked and a thread reads or writes out of bounds.
+            IndexError: if `checked`, and a thread reads or writes out of bounds.
         """
         space: Space = NumpySpace() if xp is np else JaxSpace(quotient)
         group: Any = tuple([max(1, min(t, n)) for t, n in zip(threadgroup, grid, strict=True)])

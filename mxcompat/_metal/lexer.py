@@ -16,8 +16,8 @@ class Token(NamedTuple):
 
     Args:
         kind: "name", "number", "string", "char", "op" or "end".
-        text: as it is written.
-        place: where it begins.
+        text: the text of the token.
+        place: the position at which it begins.
         first: True if it is the first of its line.
         spaced: True if white space is in front of it.
         hidden: macros that must not be expanded again in it.
@@ -51,7 +51,7 @@ _PATTERN = re.compile(
 
 
 def tokenize(text: str, part: str) -> list[Token]:
-    """The tokens of a text, without an end mark. Raises Problem at a character that begins no token."""
+    """Return the tokens of a text, without an end mark. Raises Problem at a character that begins no token."""
     tokens: list[Token] = []
     position, line, start = 0, 1, 0
     first, spaced = True, False

@@ -20,7 +20,7 @@ COMPARE = {
 class Logic:
     """Comparisons and logic."""
 
-    # defined by the subclasses
+    # The subclasses define these names.
     axes: Axes
     array: Callable[[Scalar], Any]
     is_exact: Callable[[Scalar], bool]

@@ -231,7 +231,7 @@ class StatementWalk(WalkBase):
     def returned_value(self, frame: Frame) -> Any:
         return frame.cell.value if frame.cell.value is not None else NoValue(VOID)
 
-    # defined by the subclasses
+    # The subclasses define these names.
 
     def effect(self, expression: Expression) -> None:
         raise NotImplementedError

@@ -24,10 +24,10 @@ def bind(
     walk: Walk, kernel: Kernel, region: Region, grid: Any, group: Any, inputs: list[Any], outputs: list[Any],
     moved: tuple[int, Scalar] | None = None,
 ) -> list[Memory]:  # fmt: skip
-    """Declare everything in the walk's outermost scope. Returns the memory of the outputs.
+    """Declare all names of the kernel in the walk's outermost scope, and return the memory of the outputs.
 
     Args:
-        moved: an axis along which the region does not begin where it says, and where instead.
+        moved: an axis, and the position along it at which the region begins in place of `region.first`.
     """
     names = walk.scope.names
     names[DYNAMIC] = ValuePlace(static(INT, kernel.signature.shared_memory))

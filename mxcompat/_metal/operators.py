@@ -102,7 +102,7 @@ class OperatorWalk(PlaceWalk):
                 return x.type
         return a.type
 
-    # defined by the subclasses
+    # The subclasses define these names.
 
     def overloaded(self, name: str, operands: list[Place], expression: Any) -> Value:
         raise NotImplementedError

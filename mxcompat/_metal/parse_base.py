@@ -269,7 +269,7 @@ class ParserBase:
             self.k = mark
         return self.binary(1, stop=(">", ">>"))
 
-    # defined by the subclasses
+    # The subclasses define these names.
 
     def expression(self) -> Expression:
         raise NotImplementedError

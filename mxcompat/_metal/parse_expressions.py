@@ -315,7 +315,7 @@ class ExpressionParser(ParserBase):
             body = self.block()
         return Lambda(at, Function(at, "lambda", result, parameters, body, captures=tuple(captures)))
 
-    # defined by the subclasses
+    # The subclasses define these names.
 
     def parameters(self) -> list[Parameter]:
         raise NotImplementedError

@@ -37,7 +37,7 @@ __all__ = ["StatementParser"]
 class StatementParser(ExpressionParser):
     """The parser of statements."""
 
-    # defined by the subclasses
+    # The subclasses define these names.
     _declaration: Callable[..., list[Statement]]
     _defines_type: Callable[..., bool]
     _starts_declaration: Callable[[], bool]

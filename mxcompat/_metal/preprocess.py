@@ -32,11 +32,11 @@ _IGNORED = ("include", "pragma", "line", "warning", "import")
 
 
 def preprocess(text: str, part: str, macros: dict[str, Macro], evaluate: Callable[[list[Token]], int]) -> list[Token]:
-    """The tokens of a text after all directives.
+    """Return the tokens of a text after its directives are carried out.
 
     Args:
-        macros: those known so far, to which the text's own are added.
-        evaluate: the value of the tokens of a condition.
+        macros: the macros that are known so far; those of the text are added.
+        evaluate: returns the value of a condition, given its tokens.
     """
     out: list[Token] = []
     pending: list[Token] = []

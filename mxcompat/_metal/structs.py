@@ -38,7 +38,7 @@ class StructWalk(DeclarationWalk):
 
     instances: dict[Any, Type]
 
-    # defined by the subclasses
+    # The subclasses define these names.
     overload: Callable[..., Value]
 
     def define_struct(self, statement: StructDefinition) -> None:

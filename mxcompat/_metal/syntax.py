@@ -46,7 +46,7 @@ class TypeName(Node):
         name: its name, without namespaces; "auto" too.
         arguments: the template arguments, types or expressions.
         space: the address space, "" where none is given.
-        pointers: how many `*` follow.
+        pointers: the number of `*` that follow.
         reference: True if a `&` follows.
         const: True for `const`, `constexpr` and `constant`.
         of: for `decltype(x)`, the expression.

@@ -29,10 +29,10 @@ class ScalarType(Type):
     """A number or bool.
 
     Args:
-        name: Metal's name of it.
-        dtype: NumPy's.
+        name: its name in Metal.
+        dtype: the NumPy dtype.
         kind: "b", "u", "i" or "f".
-        rank: place in C's order of conversions.
+        rank: its place in C's order of conversions.
     """
 
     def __init__(self, name: str, dtype: Any, rank: int) -> None:

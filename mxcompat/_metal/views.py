@@ -18,7 +18,7 @@ class ViewPlace(Place):
     Args:
         type: the type that is read.
         of: the variable; all its numbers are of one type.
-        offset: counts values of the type.
+        offset: the index of the first value, in values of the type.
     """
 
     __slots__ = ("of", "offset")

@@ -18,9 +18,9 @@ class Convolution(NamedTuple):
     this is an integer and inside the input.
 
     Args:
-        channels, outputs: of each group.
-        steps: from one weight to the next, in elements: of groups, outputs, channels and, for each axis, taps.
-        start: the place of the first weight.
+        channels, outputs: the numbers of channels and outputs of each group.
+        steps: the strides of the weights, in elements: for groups, outputs, channels and, for each axis, taps.
+        start: the offset of the first weight.
     """
 
     images: int

@@ -83,8 +83,8 @@ def compile(
         A function with the arguments of `fun`.
 
     Raises:
-        ValueError: for arguments of other types, when `fun` reads the value of an array, and when it reads what is
-            computed from an argument without being one.
+        ValueError: for arguments of other types; if `fun` reads the value of an array; and if it captures an array that
+            is computed from an argument.
 
     Example:
         >>> mx.compile(lambda x, y: mx.exp(-x) + y)(mx.array(0.0), mx.array(1.0))

@@ -194,7 +194,7 @@ def nan_check() -> Iterator[None]:
 
 @contextmanager
 def bounds_check() -> Iterator[None]:
-    """Like `eager`, and a Metal kernel one of whose threads reads or writes out of bounds raises.
+    """Run every op at once, as `eager` does, and raise if a thread of a Metal kernel reads or writes out of bounds.
 
     Without it, such a read gives zero, and such a write is dropped. Each kernel is run once more, in NumPy.
 

@@ -20,8 +20,8 @@ class reproducible:
     A call takes effect at once; as a context manager it ends with the block. The computation of a graph then depends
     only on its structure: XLA compiles it for speed at its first evaluation, with all Python numbers as arguments, and
     nothing runs in NumPy. The first run therefore waits for the compilation, and so does each new shape.
-    docs/differences.md lists the other conditions for equal bits. An array counts by where it is evaluated, not by
-    where it was made.
+    docs/differences.md lists the other conditions for equal bits. The setting at the time of an evaluation
+    counts, not the one at the time when an array was made.
 
     The environment variable `MXCOMPAT_REPRODUCIBLE=1` has the same effect for a whole process.
 

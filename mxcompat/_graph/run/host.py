@@ -113,10 +113,11 @@ def note_nested(program: Program) -> None:
 
 
 def is_repeated(program: Program) -> bool:
-    """Return True if the longest Program in a new structure has run in exactly one structure before.
+    """Return True if the longest nested Program of a new structure has run in exactly one other structure.
 
-    The second step of a training has another structure than the first, in which the optimizer makes its state, but the
-    same derivative. With a third structure, further ones are likely, and a compile would not be worth it.
+    An example is the second step of a training. Its structure differs from that of the first step, in which the
+    optimizer makes its state, but the derivative is the same. After a third structure, further ones are likely, and a
+    compile would not be worth it.
     """
     inner = max(_nested(program), key=estimated_seconds, default=None) if program.code.is_nested else None
     return inner is not None and inner.structures == 1

@@ -23,7 +23,7 @@ def by_bits(impl: Callable[..., Any], data: slice = slice(1)) -> Callable[..., A
 
     Args:
         impl: the lowering for any dtype; the value that it fills in is 0.
-        data: the inputs that are moved; the other inputs say where to.
+        data: the inputs whose elements are moved. The other inputs give the positions.
     """
 
     @wraps(impl)

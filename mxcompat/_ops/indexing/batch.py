@@ -61,8 +61,8 @@ def _whole(x: Node, on: bool, size: int) -> Node:
 
 
 def _spot(plan: Plan, also: str) -> tuple[int, bool]:
-    """Return the place of the dimensions of the index arrays in the result of a plan, and whether these arrays are
-    adjacent.
+    """Return the place in a plan's result at which the dimensions of the index arrays begin, and True if these arrays
+    are adjacent.
 
     Args:
         also: "i" to count ints as arrays; "" to skip them.

@@ -39,7 +39,7 @@ def positions(index: Any, n: int) -> Any:
 
 
 def narrow(x: Any, entries: Sequence[Any], starts: Sequence[Any]) -> Any:
-    """Return `x` with every axis that has a slice, or a single position, cut down to that.
+    """Return `x` with every axis that has a slice or a single position cut down to it.
 
     Args:
         entries: for each axis of `x`, its entry in the plan.

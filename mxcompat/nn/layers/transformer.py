@@ -280,7 +280,7 @@ class TransformerDecoderLayer(_Block):
 
 
 class TransformerDecoder(_Stack):
-    """A stack of ``TransformerDecoderLayer`` and a final ``LayerNorm``; called as the layer is.
+    """A stack of ``TransformerDecoderLayer`` and a final ``LayerNorm``. Its call takes the arguments of the layer's.
 
     Args:
         num_layers: the number of layers.
