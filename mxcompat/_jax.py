@@ -68,14 +68,14 @@ def is_imported() -> bool:
 
 def is_array(value: Any) -> bool:
     """Return `isinstance(value, jax.Array)`, without importing JAX: before its import, there are no such arrays."""
-    found = sys.modules.get("jax")
-    return found is not None and isinstance(value, getattr(found, "Array", ()))
+    module = sys.modules.get("jax")
+    return module is not None and isinstance(value, getattr(module, "Array", ()))
 
 
 def is_tracer(value: Any) -> bool:
     """Return `isinstance(value, jax.core.Tracer)`, without importing JAX."""
-    found = sys.modules.get("jax.core")
-    return found is not None and isinstance(value, getattr(found, "Tracer", ()))
+    module = sys.modules.get("jax.core")
+    return module is not None and isinstance(value, getattr(module, "Tracer", ()))
 
 
 _came = False
@@ -227,10 +227,10 @@ class _Decorated:
 
     @cached_property
     def _made(self) -> Callable[..., Any]:
-        made = _looked_up(self._decorator)(self._function, **self._options)
+        decorated = _looked_up(self._decorator)(self._function, **self._options)
         for kind, rule, options in self._rules:
-            getattr(made, kind)(rule, **options)
-        return made
+            getattr(decorated, kind)(rule, **options)
+        return decorated
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._made(*args, **kwargs)

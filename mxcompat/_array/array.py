@@ -300,9 +300,9 @@ class ArrayIterator:
 
 
 def _iterator(entry: Callable[[int], array], first: int, size: int) -> ArrayIterator:
-    made = object.__new__(ArrayIterator)
-    made._entry, made._next, made._size = entry, first, size
-    return made
+    iterator = object.__new__(ArrayIterator)
+    iterator._entry, iterator._next, iterator._size = entry, first, size
+    return iterator
 
 
 def entries(x: array) -> ArrayIterator:

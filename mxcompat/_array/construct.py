@@ -163,8 +163,8 @@ def cast_numpy(data: Any, dtype: Dtype) -> np.ndarray:
 def own(data: np.ndarray, dtype: Dtype) -> Node:
     """Return a leaf with a copy of data that already has the right dtype. The copy stays in NumPy until XLA needs
     it."""
-    found = aval(data.shape, dtype)
-    return leaf(aligned(data) if found.nbytes >= ALIGNED_BYTES else data.copy(), found)
+    a = aval(data.shape, dtype)
+    return leaf(aligned(data) if a.nbytes >= ALIGNED_BYTES else data.copy(), a)
 
 
 def jax_node(value: Any, dtype: Dtype | None) -> Node:

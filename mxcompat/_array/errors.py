@@ -20,9 +20,11 @@ def incompatible(function: str, what: str) -> TypeError:
     return TypeError(f"{function}(): incompatible function arguments. {what}")
 
 
-def expected(function: str, wanted: str, given: Any) -> TypeError:
+def expected(function: str, expectation: str, value: Any) -> TypeError:
     """Return the error for one argument of a wrong type: "Expected a Dtype, got str.", for example."""
-    return incompatible(function, f"{'Expected' if function else 'expected'} {wanted}, got {type(given).__name__}.")
+    return incompatible(
+        function, f"{'Expected' if function else 'expected'} {expectation}, got {type(value).__name__}."
+    )
 
 
 def bad_cast(why: str) -> RuntimeError:

@@ -67,14 +67,14 @@ def _unusual(value: Any, like: Dtype | None) -> Node | None:
         return node_of(value)
     if isinstance(value, np.ndarray) and not holds(value.dtype):
         return None
-    found = as_node(value, like)
+    node = as_node(value, like)
     if (
-        found is None
+        node is None
         and not isinstance(value, str)
         and any(hasattr(type(value), name) for name in ("__complex__", "__float__", "__index__"))
     ):
         return operand(complex(value), like)
-    return found
+    return node
 
 
 def scalar_node(value: Any, dtype: Dtype) -> Node:

@@ -104,9 +104,9 @@ def _counters() -> Iterator[tuple[_Get, _Count]]:
 
 def _as_variable(get: _Get, count: _Count) -> int:
     x = get()
-    found = count()
+    references = count()
     del x
-    return found
+    return references
 
 
 def _as_argument(get: _Get, count: _Count) -> int:

@@ -53,16 +53,16 @@ class Unpromised:
             self.reason = "MXCOMPAT_WITHOUT names it"
             return False
         try:
-            found = self._probe()
+            result = self._probe()
         except MemoryError:
             raise
         except Exception as error:  # the feature may have changed in any way, so any type of error is possible
             self.reason = f"{type(error).__name__}: {error}"
-            found = False
-        if found is not True:
+            result = False
+        if result is not True:
             self.reason = self.reason or "it is not as expected"
             _log().info("%s does not hold (%s): %s", self.name, self.reason, self.fallback)
-        return found is True
+        return result is True
 
     def fails(self, error: BaseException) -> None:
         """Switch the feature off, because a use of it raised this error. The first error is logged."""

@@ -89,12 +89,12 @@ def memory_of(compiled: Any) -> tuple[int, int] | None:
     if not memory_analysis.holds:
         return None
     try:
-        found = compiled.memory_analysis()
-        if found is None:
+        analysis = compiled.memory_analysis()
+        if analysis is None:
             return None
         devices = len(compiled.runtime_executable().local_devices())
-        temporary = found.temp_size_in_bytes * devices
-        return temporary + (found.output_size_in_bytes - found.alias_size_in_bytes) * devices, temporary
+        temporary = analysis.temp_size_in_bytes * devices
+        return temporary + (analysis.output_size_in_bytes - analysis.alias_size_in_bytes) * devices, temporary
     except (AttributeError, TypeError) as error:
         memory_analysis.fails(error)
         return None

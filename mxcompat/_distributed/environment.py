@@ -42,22 +42,22 @@ _NOT_RING = _ALL[:-1]
 
 def peers() -> Peers | None:
     """Return the processes that were started together with this one, or None if it was started alone."""
-    found = _named() or _detected()
-    if found is None or found.size < 2 or os.environ.get(MEMBER, str(os.getpid())) != str(os.getpid()):
+    processes = _named() or _detected()
+    if processes is None or processes.size < 2 or os.environ.get(MEMBER, str(os.getpid())) != str(os.getpid()):
         return None
     os.environ[MEMBER] = str(os.getpid())
-    return found
+    return processes
 
 
 def timeout() -> float:
     """Return the number of seconds to wait for other processes."""
-    given = os.environ.get("MXCOMPAT_DISTRIBUTED_TIMEOUT", "100")
+    text = os.environ.get("MXCOMPAT_DISTRIBUTED_TIMEOUT", "100")
     try:
-        seconds = float(given)
+        seconds = float(text)
     except ValueError:
         seconds = -1.0
     if seconds <= 0:
-        raise ValueError(f"MXCOMPAT_DISTRIBUTED_TIMEOUT must be a number of seconds, but is {given!r}.")
+        raise ValueError(f"MXCOMPAT_DISTRIBUTED_TIMEOUT must be a number of seconds, but is {text!r}.")
     return seconds
 
 

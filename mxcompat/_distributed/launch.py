@@ -140,9 +140,9 @@ def _address(hosts: Sequence[Host]) -> str:
         return towards.getsockname()[0]
 
 
-def _port(hosts: Sequence[Host], given: int | None) -> int:
-    if given is not None:
-        return given
+def _port(hosts: Sequence[Host], port: int | None) -> int:
+    if port is not None:
+        return port
     return free_port() if hosts[0].is_local else policy.LAUNCH_PORT
 
 

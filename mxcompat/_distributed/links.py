@@ -113,13 +113,13 @@ class Links:
             Late: if some messages have not arrived by the deadline (`time.monotonic`).
         """
         missing, unsent = set(of), set(to)
-        found: dict[int, tuple[bytes, bytes]] = {}
+        messages: dict[int, tuple[bytes, bytes]] = {}
         while True:
             for rank in [r for r in unsent if r < self.rank or r in self._sockets]:
                 self.send(rank, message, deadline)
                 unsent.discard(rank)
             if not missing and not unsent:
-                return found
+                return messages
             waiting = {self._to(r): r for r in missing if r < self.rank or r in self._sockets}
             ready = self._ready([*waiting, self._listener], deadline)
             if not ready:
@@ -129,7 +129,7 @@ class Links:
                     self._accept()
                     continue
                 rank = waiting[connection]
-                found[rank] = self._read(rank, connection)
+                messages[rank] = self._read(rank, connection)
                 missing.discard(rank)
 
     def _read(self, rank: int, connection: socket.socket) -> tuple[bytes, bytes]:
@@ -292,8 +292,8 @@ def _join(rank: int, size: int, host: str, port: int, deadline: float) -> tuple[
 
 def named(ranks: Iterable[int]) -> str:
     """Return the names of ranks for a message."""
-    found = sorted(ranks)
-    return f"rank {found[0]}" if len(found) == 1 else "ranks " + ", ".join(map(str, found))
+    numbers = sorted(ranks)
+    return f"rank {numbers[0]}" if len(numbers) == 1 else "ranks " + ", ".join(map(str, numbers))
 
 
 def _split(address: str) -> tuple[str, int]:

@@ -301,8 +301,8 @@ class Chain:
         if not axes and kind in (SUM, PROD):
             return x
         dtype = bool_ if kind in (ALL, ANY) else summed_dtype(self.dtype(x)) if kind in (SUM, PROD) else self.dtype(x)
-        found = self.reduce(x, kind, axes, dtype)
-        return found if keepdims else self.squeeze(found, axes)
+        result = self.reduce(x, kind, axes, dtype)
+        return result if keepdims else self.squeeze(result, axes)
 
     def sum(self, x: Source, axes: Sequence[int], keepdims: bool = False) -> Source:
         return self.reduced(x, SUM, axes, keepdims)

@@ -114,15 +114,15 @@ def _isclose(c: Chain, equal_nan: bool) -> Any:
     ends = c.logical("LogicalOr", *[c.logical("LogicalOr", *two) for two in zip(high, low, strict=True)])
     same = [c.logical("LogicalAnd", *two) for two in (high, low)]
     finite = c.logical("LogicalAnd", near, c.unary("LogicalNot", ends))
-    found = c.logical("LogicalOr", finite, c.logical("LogicalOr", *same))
+    is_near = c.logical("LogicalOr", finite, c.logical("LogicalOr", *same))
     if not equal_nan:
-        return found
-    return c.logical("LogicalOr", found, c.logical("LogicalAnd", unknown(c, 0), unknown(c, 1)))
+        return is_near
+    return c.logical("LogicalOr", is_near, c.logical("LogicalAnd", unknown(c, 0), unknown(c, 1)))
 
 
 def _allclose(c: Chain, equal_nan: bool) -> Any:
-    found = _isclose(c, equal_nan)
-    return c.reduced(found, ALL, range(c.of(found).ndim))
+    near = _isclose(c, equal_nan)
+    return c.reduced(near, ALL, range(c.of(near).ndim))
 
 
 def _nan_to_num(c: Chain) -> Any:

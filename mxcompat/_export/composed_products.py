@@ -180,9 +180,9 @@ def _addmm(c: Chain) -> Any:
     return c.squeeze(c.add("AddMM", [x, y, addend], whole, *scales), sorted(len(whole) + k for k in gone))
 
 
-def _chosen(c: Chain, shapes: Sequence[tuple[int, ...]], given: Sequence[Source | None]) -> list[Source]:
+def _chosen(c: Chain, shapes: Sequence[tuple[int, ...]], numbers: Sequence[Source | None]) -> list[Source]:
     """Return the matrix numbers to multiply; by default all of them."""
-    indices = [c.numbered(s) if i is None else c.cast(i, uint32) for s, i in zip(shapes, given, strict=True)]
+    indices = [c.numbered(s) if i is None else c.cast(i, uint32) for s, i in zip(shapes, numbers, strict=True)]
     return c.together(indices)
 
 
@@ -212,8 +212,8 @@ def _gather_qmm(biased: bool) -> Callable[..., Any]:
             return None
         packed = 2 + biased
         parts = [packed, *range(1, packed)]
-        given = [packed + 1 if left else None, packed + 1 + left if right else None]
-        indices = _chosen(c, [c.shape(0)[:-2], c.shape(packed)[:-2]], given)
+        numbers = [packed + 1 if left else None, packed + 1 + left if right else None]
+        indices = _chosen(c, [c.shape(0)[:-2], c.shape(packed)[:-2]], numbers)
         arguments = [*_scheme(how), transpose, False, False]
         return c.add("GatherQMM", [0, *parts, *indices], c.out_avals[0].shape, *arguments, dtype=c.out_avals[0].dtype)
 

@@ -151,9 +151,9 @@ class FunctionExporter:
         if self._closed:
             raise RuntimeError("[export_function] Attempting to write after exporting is closed.")
         traced = _trace(self._fun, args, kwargs, self._shapeless)
-        given = traced.arguments[: traced.positional]
+        positional = traced.arguments[: traced.positional]
         named = dict(zip(traced.keywords, traced.arguments[traced.positional :], strict=True))
-        if any(known.match_order(given, named) for known in self._traces):
+        if any(known.match_order(positional, named) for known in self._traces):
             raise RuntimeError(
                 "[export_function] Attempting to export a function twice with the same signature is not allowed."
             )

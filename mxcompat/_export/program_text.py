@@ -135,7 +135,7 @@ class ProgramReader:
                 raise DamagedProgram(f"program {len(self.programs)}: {error!r}") from error
 
     def _program(self, item: dict[str, Any]) -> Program:
-        with Capture([_aval_of(*given) for given in item["inputs"]]) as capture:
+        with Capture([_aval_of(*operands) for operands in item["inputs"]]) as capture:
             inputs, env = capture.placeholders, []
 
             def at(slot: int) -> Node:
@@ -145,7 +145,7 @@ class ProgramReader:
                 op = _op(name)
                 if len(params) != len(op.params):
                     raise DamagedProgram(f"{name} takes {len(op.params)} parameters, not {len(params)}")
-                given, params = tuple([at(s) for s in slots]), tuple([self.decode(p) for p in params])
+                operands, params = tuple([at(s) for s in slots]), tuple([self.decode(p) for p in params])
                 if op is CONSTANT:
                     value, dtype = params
                     if not isinstance(value, (int, float, complex)) or slots:
@@ -153,7 +153,7 @@ class ProgramReader:
                     number(value, dtype)
                     node = Node(op, params, (), aval((), dtype), capture.id)
                 else:
-                    node = apply(op, given, params)
+                    node = apply(op, operands, params)
                     self._check(node)
                 env.append(node)
             body = capture.close([at(s) for s in item["outputs"]])

@@ -58,9 +58,9 @@ def save_gguf(file: Any, arrays: dict[str, array], metadata: dict[str, Any] | No
         >>> mx.load("model.gguf", return_metadata=True)[1]
         {'general.name': 'example'}
     """
-    for given in (arrays, {} if metadata is None else metadata):
-        if not isinstance(given, dict):
-            raise expected("save_gguf", "a dict", given)
+    for argument in (arrays, {} if metadata is None else metadata):
+        if not isinstance(argument, dict):
+            raise expected("save_gguf", "a dict", argument)
     if file is None:
         raise expected("save_gguf", "a path", None)
     path = path_with(".gguf", file)

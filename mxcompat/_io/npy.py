@@ -131,10 +131,10 @@ def _dtype(descr: Any) -> Dtype:
     if descr in ("<V2", "|V2"):
         return _d.bfloat16
     try:
-        found = from_numpy(np.dtype(descr).newbyteorder("<")) if isinstance(descr, str) else None
+        dtype = from_numpy(np.dtype(descr).newbyteorder("<")) if isinstance(descr, str) else None
     except TypeError:
-        found = None
-    if found is None:
+        dtype = None
+    if dtype is None:
         written = repr(descr)[1:4]  # MLX reads only this part of the text
         raise ValueError(f"[from_str] Unsupported array protocol type-string: {written}")
-    return found
+    return dtype

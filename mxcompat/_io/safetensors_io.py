@@ -53,9 +53,9 @@ def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, st
         >>> mx.load("model.safetensors", return_metadata=True)
         ({'w': array([1, 1], dtype=float32)}, {'format': 'mlx'})
     """
-    for given in (arrays, {} if metadata is None else metadata):
-        if not isinstance(given, dict):
-            raise expected("save_safetensors", "a dict", given)
+    for argument in (arrays, {} if metadata is None else metadata):
+        if not isinstance(argument, dict):
+            raise expected("save_safetensors", "a dict", argument)
     if not all(isinstance(text, str) for item in (metadata or {}).items() for text in item):
         raise ValueError("[save_safetensors] Metadata must be a dictionary with string keys and values")
     if not all(isinstance(name, str) for name in arrays):

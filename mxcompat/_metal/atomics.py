@@ -48,8 +48,8 @@ def _store(walk: Any, expression: Call, used: bool) -> Value:
 def _combine(kind: str) -> Callable[[Any, Call, bool], Value]:
     def function(walk: Any, expression: Call, used: bool) -> Value:
         place = _target(walk, expression)
-        given = walk.value(expression.arguments[1])
-        value = walk.as_type(given, place.type)
+        operand = walk.value(expression.arguments[1])
+        value = walk.as_type(operand, place.type)
         if kind == "sub":
             value = walk.n.convert(walk.n.unary("-", value), place.type)
         op = "add" if kind == "sub" else kind
@@ -95,10 +95,10 @@ def _old(walk: Any, place: MemoryPlace, value: Scalar, op: str) -> Scalar:
         ordered = index[order]
         new = xp.concatenate([xp.ones(1, bool), ordered[1:] != ordered[:-1]])
         flat, active, base = flat[order], active[order], base[order]
-    found = _exclusive(xp, flat, new, active, base, op)
+    old = _exclusive(xp, flat, new, active, base, op)
     if order is not None:
-        found = found[xp.argsort(order)]
-    return n.make(kind, found.reshape(extents).astype(kind.dtype))
+        old = old[xp.argsort(order)]
+    return n.make(kind, old.reshape(extents).astype(kind.dtype))
 
 
 def _flat_index(walk: Any, place: MemoryPlace) -> Any:

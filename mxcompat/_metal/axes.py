@@ -45,8 +45,8 @@ def regions(grid: Sequence[int], group: Sequence[int]) -> list[Region]:
     for n, t in zip(grid, group, strict=True):
         whole, rest = divmod(n, t)
         parts.append([(0, whole, t)] * (whole > 0) + [(whole, 1, rest)] * (rest > 0))
-    found = [Region(*zip(*choice, strict=True)) for choice in product(*reversed(parts))]  # type: ignore[arg-type]
-    return [Region(r.first[::-1], r.groups[::-1], r.size[::-1]) for r in found]  # type: ignore[arg-type]
+    reversed_regions = [Region(*zip(*choice, strict=True)) for choice in product(*reversed(parts))]  # type: ignore[arg-type]
+    return [Region(r.first[::-1], r.groups[::-1], r.size[::-1]) for r in reversed_regions]  # type: ignore[arg-type]
 
 
 def cut_region(region: Region, most: int, together: bool) -> tuple[Region, int, int, Region | None] | None:

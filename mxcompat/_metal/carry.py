@@ -118,12 +118,12 @@ class Carry:
         self.forms[cell] = Form(mine.like, parts)
 
     def _discover(self) -> None:
-        found = self._walked(np.int32(0))
-        for cell, (old, new) in found.items():
+        changes = self._walked(np.int32(0))
+        for cell, (old, new) in changes.items():
             if cell not in self.forms:
                 self._include(cell, self._before(cell, old, new))
         self._reset()
-        for cell, (_, new) in found.items():
+        for cell, (_, new) in changes.items():
             self._join(cell, new)
 
     def _walked(self, k: Any) -> dict[Any, tuple[Any, Any]]:
@@ -135,7 +135,7 @@ class Carry:
         try:
             self.body(k)
             log = walk.logs[-1]
-            found = {c: (old, self._value(c)) for c, old in log.items() if c.number <= self.mark}
+            changes = {c: (old, self._value(c)) for c, old in log.items() if c.number <= self.mark}
         except BaseException:
             for cell, old in walk.logs[-1].items():
                 self._set(cell, old)
@@ -144,7 +144,7 @@ class Carry:
             walk.logs.pop()
             walk.mask, walk.depth, walk.scope, loops, walk.trace = before
             del walk.frame.loops[loops:]
-        return found
+        return changes
 
     def _step(self, k: Any, carry: Any) -> Any:
         for cell, value in zip(self.forms, carry, strict=True):
@@ -215,10 +215,10 @@ class Carry:
             self.forms[cell] = Form(self._blank(like), tuple([self._leaf(leaf) for leaf in leaves(old)]))
             self._join(cell, new)
             return True
-        found = [self._leaf(leaf) for leaf in leaves(new)]
-        if len(found) != len(form.parts):
+        parts = [self._leaf(leaf) for leaf in leaves(new)]
+        if len(parts) != len(form.parts):
             raise Problem("a variable changes its type in a loop")
-        joined = tuple([self._union(a, b) for a, b in zip(form.parts, found, strict=True)])
+        joined = tuple([self._union(a, b) for a, b in zip(form.parts, parts, strict=True)])
         if joined == form.parts:
             return False
         narrower = any(
@@ -291,8 +291,8 @@ class Carry:
         form = self.forms[cell]
         if form is None:
             return value
-        found = [
+        parts = [
             array if leaf.type is None else Scalar(leaf.type, array, leaf.coefs, leaf.low, leaf.high)
             for array, leaf in zip(value, form.parts, strict=True)
         ]
-        return rebuild(form.like, iter(found))
+        return rebuild(form.like, iter(parts))

@@ -58,8 +58,8 @@ def _floats(name: str, rule: Rule, *others: str) -> None:
             kind = _float_type(xs)
             wide = FLOAT if kind.bits == 16 else kind
             arrays = [walk.n.array(walk.n.convert(walk.n.convert(x, kind), wide)) for x in xs]
-            found = rule(walk.space.xp, *arrays)
-            return walk.n.convert(walk.n.make(wide, found), kind)
+            result = rule(walk.space.xp, *arrays)
+            return walk.n.convert(walk.n.make(wide, result), kind)
 
         return spread(walk, values, each)
 
@@ -161,8 +161,8 @@ def extreme(op: str) -> Callable[..., Scalar]:
             return x
         if (yh <= xl) if op == "<" else (yl >= xh):
             return y
-        found = (xp.minimum if op == "<" else xp.maximum)(n.array(x), n.array(y))
-        return n.make(kind, found, choose(xl, yl), choose(xh, yh))
+        result = (xp.minimum if op == "<" else xp.maximum)(n.array(x), n.array(y))
+        return n.make(kind, result, choose(xl, yl), choose(xh, yh))
 
     return rule
 
@@ -287,17 +287,17 @@ def _reflect(walk: Any, values: list[Value]) -> Value:
 
 
 def _any(walk: Any, values: list[Value]) -> Value:
-    found = walk.as_type(_parts(values[0])[0], BOOL)
+    result = walk.as_type(_parts(values[0])[0], BOOL)
     for part in _parts(values[0])[1:]:
-        found = walk.n.logical("|", found, walk.as_type(part, BOOL))
-    return found
+        result = walk.n.logical("|", result, walk.as_type(part, BOOL))
+    return result
 
 
 def _all(walk: Any, values: list[Value]) -> Value:
-    found = walk.as_type(_parts(values[0])[0], BOOL)
+    result = walk.as_type(_parts(values[0])[0], BOOL)
     for part in _parts(values[0])[1:]:
-        found = walk.n.logical("&", found, walk.as_type(part, BOOL))
-    return found
+        result = walk.n.logical("&", result, walk.as_type(part, BOOL))
+    return result
 
 
 def _select(walk: Any, values: list[Value]) -> Value:

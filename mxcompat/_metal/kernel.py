@@ -149,12 +149,12 @@ class Kernel:
             return tuple(self._region(start, piece, inputs, list(outputs), (axis, Scalar(UINT, by, (), first, last))))
 
         if start.space.traced:
-            found = lax.fori_loop(np.int32(0), np.int32(count), one, tuple(outputs))
+            results = lax.fori_loop(np.int32(0), np.int32(count), one, tuple(outputs))
         else:
-            found = tuple(outputs)
+            results = tuple(outputs)
             for k in range(count):
-                found = one(np.asarray(k, np.int32), found)
-        return self._pieces(start, rest, inputs, list(found)) if rest is not None else list(found)
+                results = one(np.asarray(k, np.int32), results)
+        return self._pieces(start, rest, inputs, list(results)) if rest is not None else list(results)
 
     def _region(
         self, start: Launch, region: Region, inputs: list[Any], outputs: list[Any],
@@ -170,8 +170,8 @@ class Kernel:
                 memories = bind(walk, self, region, start.grid, start.group, inputs, outputs, moved)
                 walk.start()
                 return [m.data for m in memories]
-            except Resplit as wanted:
-                splits = _split(splits, wanted, dict(coordinates))
+            except Resplit as resplit:
+                splits = _split(splits, resplit, dict(coordinates))
             except Problem as problem:
                 raise self.error(problem, walk.place_now) from problem
 
@@ -217,13 +217,13 @@ def _pairs(space: Space, x: Any) -> Any:
     return space.xp.stack([x.real, x.imag], -1).reshape(-1)
 
 
-def _split(splits: dict[str, tuple[int, ...]], wanted: Resplit, extents: dict[str, int]) -> dict[str, tuple[int, ...]]:
+def _split(splits: dict[str, tuple[int, ...]], resplit: Resplit, extents: dict[str, int]) -> dict[str, tuple[int, ...]]:
     """Return the splits with one more. The position of a `Resplit` counts only factors above 1."""
-    factors = splits.get(wanted.role, (extents[wanted.role],))
+    factors = splits.get(resplit.role, (extents[resplit.role],))
     kept = [f for f in factors if f > 1]
-    n = kept[wanted.position]
-    made = (*kept[: wanted.position], n // wanted.factor, wanted.factor, *kept[wanted.position + 1 :])
-    return {**splits, wanted.role: made}
+    n = kept[resplit.position]
+    split = (*kept[: resplit.position], n // resplit.factor, resplit.factor, *kept[resplit.position + 1 :])
+    return {**splits, resplit.role: split}
 
 
 def _has_arrays(node: Any) -> bool:
@@ -236,10 +236,10 @@ def _has_arrays(node: Any) -> bool:
 def _condition(tokens: list[Token]) -> int:
     """Return the value of the condition of an `#if`."""
     parser = Parser(tokens, tokens[0].place, set(), set(), set())
-    found = parser.expression()
+    expression = parser.expression()
     if parser.token.kind != "end":
         parser.fail("expected the end of the condition")
-    return _fold(found)
+    return _fold(expression)
 
 
 def _fold(node: Expression) -> int:

@@ -56,23 +56,23 @@ def tokenize(text: str, part: str) -> list[Token]:
     position, line, start = 0, 1, 0
     first, spaced = True, False
     while position < len(text):
-        found = _PATTERN.match(text, position)
+        match = _PATTERN.match(text, position)
         place = Place(part, line, position - start + 1)
-        if found is None:
+        if match is None:
             if text.startswith("/*", position):
                 Problem.at(place, "this comment has no end")
             Problem.at(place, f"stray character {text[position]!r}")
-        kind = found.lastgroup or ""
+        kind = match.lastgroup or ""
         if kind == "newline":
             first, spaced = True, True
         elif kind == "skip":
             spaced = True
         else:
-            tokens.append(Token(kind, found[0], place, first, spaced))
+            tokens.append(Token(kind, match[0], place, first, spaced))
             first, spaced = False, False
-        lines = found[0].count("\n")
+        lines = match[0].count("\n")
         if lines:
             line += lines
-            start = found.start() + found[0].rindex("\n") + 1
-        position = found.end()
+            start = match.start() + match[0].rindex("\n") + 1
+        position = match.end()
     return tokens

@@ -38,9 +38,9 @@ class Logic:
             x, y = self.array(a), self.array(b)
             return Scalar(BOOL, x == y if op == "==" else x != y if op == "!=" else COMPARE[op](x, y), (), 0, 1)
         if kind.kind != "f" and self.is_exact(a) and self.is_exact(b):
-            found = self._decided(op, a, b)
-            if found is not None:
-                return found
+            decided = self._decided(op, a, b)
+            if decided is not None:
+                return decided
         return self.make(BOOL, COMPARE[op](self.array(a), self.array(b)), 0, 1)
 
     def _decided(self, op: str, a: Scalar, b: Scalar) -> Scalar | None:

@@ -108,8 +108,8 @@ class LoopWalk(CallWalk):
             return True
         if trips.count > policy.MOST_REGISTERS or trips.count * weight > 2 * policy.MOST_UNROLLED:
             return False
-        found = [self.scope.get(name) for name in indexed_in(statement.body)]
-        return any(isinstance(place, CellPlace) and isinstance(place.type, ArrayType) for place in found)
+        variables = [self.scope.get(name) for name in indexed_in(statement.body)]
+        return any(isinstance(place, CellPlace) and isinstance(place.type, ArrayType) for place in variables)
 
     def _attempt(self, way: Callable[[], None]) -> bool:
         """Walk a loop that is assumed to have a certain form. If it has not, undo all changes and return False."""
@@ -347,10 +347,10 @@ class LoopWalk(CallWalk):
             op, value = value.op, value.right
         if op not in ("+", "-") or names_in(value) & (changed | {name}):
             return None
-        found = self.value(value)
-        if not isinstance(found, Scalar) or not found.static or found.type.kind not in "ui":
+        increment = self.value(value)
+        if not isinstance(increment, Scalar) or not increment.static or increment.type.kind not in "ui":
             return None
-        by = int(found.base) if found.type.bits == 64 else INT.wrap(int(found.base))
+        by = int(increment.base) if increment.type.bits == 64 else INT.wrap(int(increment.base))
         return by if op == "+" else -by
 
     def put(self, cell: Any, value: Any) -> None:

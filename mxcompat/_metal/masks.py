@@ -100,8 +100,8 @@ class StatementWalk(WalkBase):
         whole = self.mask
         ends: list[tuple[Scalar, Scalar]] = []
         self.depth += 1
-        for wanted, body in ((condition, then), (self.n.negate(condition), other)):
-            start = self.mask = self.narrowed(whole, wanted)
+        for chosen, body in ((condition, then), (self.n.negate(condition), other)):
+            start = self.mask = self.narrowed(whole, chosen)
             if body is not None and self.anyone():
                 with self.inner():
                     self.run(body)
@@ -115,13 +115,13 @@ class StatementWalk(WalkBase):
     def narrowed(self, mask: Scalar, condition: Scalar) -> Scalar:
         """Return the mask of the threads that are in `mask` and fulfil a condition. With NumPy, the result is the
         constant TRUE or FALSE if all or none do."""
-        found = self.n.logical("&", mask, condition)
-        if not self.space.traced and not found.static:
-            if not found.base.any():
+        narrow = self.n.logical("&", mask, condition)
+        if not self.space.traced and not narrow.static:
+            if not narrow.base.any():
                 return FALSE
-            if found.base.all():
+            if narrow.base.all():
                 return TRUE
-        return found
+        return narrow
 
     def anyone(self) -> bool:
         return not self.mask.static or bool(self.mask.base)
@@ -269,18 +269,18 @@ class StatementWalk(WalkBase):
 
 def children(node: Any) -> list[Any]:
     """Return the direct children of a syntax node."""
-    found: list[Any] = []
+    nodes: list[Any] = []
     for slot in _slots(type(node)):
         part = getattr(node, slot)
         if isinstance(part, Node):
-            found.append(part)
+            nodes.append(part)
         elif isinstance(part, (list, tuple)) and slot != "at":
             for item in part:
                 if isinstance(item, Node):
-                    found.append(item)
+                    nodes.append(item)
                 elif isinstance(item, (tuple, list)):
-                    found.extend(x for x in item if isinstance(x, Node))
-    return found
+                    nodes.extend(x for x in item if isinstance(x, Node))
+    return nodes
 
 
 def _slots(kind: type) -> list[str]:

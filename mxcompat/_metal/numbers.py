@@ -226,9 +226,9 @@ class Numbers(Logic):
                 return a if op == "%" else static(kind, 0)
             if c == 1:
                 return a if op == "/" else static(kind, 0)
-            found = self._divided(a, c)
-            if found is not None:
-                return found[op == "%"]
+            parts = self._divided(a, c)
+            if parts is not None:
+                return parts[op == "%"]
             limits = (low // c, high // c) if op == "/" else (0, min(c - 1, high))
         else:
             (bl, bh) = self.bounds(b)

@@ -184,16 +184,16 @@ class ParserBase:
             self.expect("(")
             of = self.expression()
             self.expect(")")
-            found = TypeName(at, "decltype", of=of)
+            type = TypeName(at, "decltype", of=of)
         else:
             self.accept("::")
             while self.token.text in self.spaces and self.peek() == "::":
                 self.next()
                 self.next()
-            found = self._named(at)
+            type = self._named(at)
         after_space, after_const = self.qualifiers()
-        found.space, found.const = space or after_space, const or after_const
-        return found
+        type.space, type.const = space or after_space, const or after_const
+        return type
 
     def _named(self, at: Place) -> TypeName:
         name = self.name()
@@ -204,11 +204,11 @@ class ParserBase:
         elif not self.is_type(name):
             self.fail(f"unknown type name {name!r}", at)
         arguments = self.template_arguments() if self.is_template(name) and self.token.text == "<" else None
-        found = TypeName(at, name, arguments)
+        type = TypeName(at, name, arguments)
         while self.token.text == "::" and self.peek() in ("type", "value_type", "index_t"):
             self.next()
-            found = TypeName(at, self.name(), outer=found)
-        return found
+            type = TypeName(at, self.name(), outer=type)
+        return type
 
     def _integer(self, first: str) -> str:
         """Parse the rest of a type such as `unsigned long long int`, and return its name in Metal."""
@@ -246,11 +246,11 @@ class ParserBase:
     def template_arguments(self) -> tuple[Any, ...]:
         """Parse template arguments, such as `<A, 3>`."""
         self.expect("<")
-        found: list[Any] = []
+        arguments: list[Any] = []
         while self.token.text != ">":
             if self.token.text == ">>":
                 break
-            found.append(self.template_argument())
+            arguments.append(self.template_argument())
             if not self.accept(","):
                 break
         if self.token.text == ">>":  # `>>` ends two nested templates
@@ -258,14 +258,14 @@ class ParserBase:
             self.tokens[self.k] = here._replace(text=">")
             self.tokens.insert(self.k, here._replace(text=">"))
         self.expect(">")
-        return tuple(found)
+        return tuple(arguments)
 
     def template_argument(self) -> TypeName | Expression:
         if self.starts_type():
             mark = self.k
-            found = self.type_name()
+            type = self.type_name()
             if self.token.text in (",", ">", ">>"):
-                return found
+                return type
             self.k = mark
         return self.binary(1, stop=(">", ">>"))
 

@@ -233,15 +233,15 @@ def _arguments(token: Token, work: list[Token], macro: Macro) -> list[list[Token
 
 def _substitute(token: Token, macro: Macro, arguments: list[list[Token]], macros: dict[str, Macro]) -> list[Token]:
     assert macro.parameters is not None
-    given = dict(zip(macro.parameters, arguments, strict=True))
+    by_name = dict(zip(macro.parameters, arguments, strict=True))
     out: list[Token] = []
     for k, part in enumerate(macro.body):
         before = macro.body[k - 1].text if k else ""
         after = macro.body[k + 1].text if k + 1 < len(macro.body) else ""
-        if part.text == "#" and after in given:
+        if part.text == "#" and after in by_name:
             continue
-        if part.kind == "name" and part.text in given:
-            argument = given[part.text]
+        if part.kind == "name" and part.text in by_name:
+            argument = by_name[part.text]
             if before == "#":
                 text = " ".join(t.text for t in argument).replace("\\", "\\\\").replace('"', '\\"')
                 out.append(part._replace(kind="string", text=f'"{text}"'))

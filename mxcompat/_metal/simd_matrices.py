@@ -86,15 +86,15 @@ def uses_simd_matrices(text: str) -> bool:
     return any(name in text for name in _NAMES)
 
 
-def _product(walk: Any, given: list[Value]) -> Value:
+def _product(walk: Any, operands: list[Value]) -> Value:
     """Return the product of two matrices. Halves are multiplied and added in float32, as the hardware does."""
     lanes = Lanes(walk, 32)
     if lanes.width != 32:
         raise Problem("simdgroup_matrix in a threadgroup with fewer than 32 threads")
-    a, b = (_whole(lanes, value) for value in given)
-    found = (a[..., :, :, None] * b[..., None, :, :]).sum(-2)
-    split = found.reshape(*found.shape[:-2], 2, 4, 2, 2, 2)
-    held = lanes.xp.moveaxis(split, -3, -4).reshape(*found.shape[:-2], 32, 2)
+    a, b = (_whole(lanes, value) for value in operands)
+    product = (a[..., :, :, None] * b[..., None, :, :]).sum(-2)
+    split = product.reshape(*product.shape[:-2], 2, 4, 2, 2, 2)
+    held = lanes.xp.moveaxis(split, -3, -4).reshape(*product.shape[:-2], 32, 2)
     parts = tuple([walk.n.make(FLOAT, lanes.back(held[..., k])) for k in range(2)])
     return Vector(walk.vector(FLOAT, 2), parts)
 

@@ -37,8 +37,8 @@ def _frexp(walk: Any, call: Call) -> Value:
     def part(k: int) -> Callable[[Scalar], Scalar]:
         def each(v: Scalar) -> Scalar:
             array = walk.n.array(walk.n.convert(v, FLOAT))
-            found = walk.space.xp.frexp(array)[k]
-            return walk.n.make(INT if k else FLOAT, found.astype(np.int32 if k else np.float32))
+            result = walk.space.xp.frexp(array)[k]
+            return walk.n.make(INT if k else FLOAT, result.astype(np.int32 if k else np.float32))
 
         return each
 

@@ -111,9 +111,9 @@ class WalkBase(LocalArrays):
                 for a, t in zip(value.arrays, kinds, strict=True)
             ]
             return Stack(value.element, value.type.count, tuple(arrays))  # type: ignore[attr-defined]
-        found = leaves(value)
-        made = [self.n.guarded(self.mask, leaf) if isinstance(leaf, Scalar) else leaf for leaf in found]
-        return value if all(a is b for a, b in zip(found, made, strict=True)) else rebuild(value, iter(made))
+        old = leaves(value)
+        new = [self.n.guarded(self.mask, leaf) if isinstance(leaf, Scalar) else leaf for leaf in old]
+        return value if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(value, iter(new))
 
     def assign_cell(self, cell: Cell, value: Value) -> None:
         """Assign to a variable in the threads of the mask. The other threads keep the old value."""
@@ -197,10 +197,10 @@ class WalkBase(LocalArrays):
         if isinstance(type, ScalarType):
             if self.checked:
                 bounds.check(self, memory, type, index, "reads")
-            found = self.n.make(type, self.traffic.read(memory, type, as_index(self.n, index)))
+            loaded = self.n.make(type, self.traffic.read(memory, type, as_index(self.n, index)))
             if type in (BOOL,) or (type.kind in "ui" and type.bits < 32):
-                found.low, found.high = (found.low, found.high) if found.static else (type.low, type.high)
-            return self.n.guarded(self.mask, found)
+                loaded.low, loaded.high = (loaded.low, loaded.high) if loaded.static else (type.low, type.high)
+            return self.n.guarded(self.mask, loaded)
         parts = [self.load(m, t, i) for m, t, i in self.parts(memory, type, index)]
         if isinstance(type, VectorType):
             return Vector(type, tuple(parts))  # type: ignore[arg-type]
@@ -243,7 +243,7 @@ class WalkBase(LocalArrays):
 
     def _by_bytes(self, memory: Memory, type: StructType, index: Scalar) -> list[tuple[Any, Type, Scalar]]:
         """Return the memory, the type and the index of each field of a struct in a buffer, by C's memory layout."""
-        found: list[tuple[Any, Type, Scalar]] = []
+        fields: list[tuple[Any, Type, Scalar]] = []
         size, offset = size_of(type), 0
         for _, t in type.fields:
             align = alignment(t)
@@ -252,9 +252,9 @@ class WalkBase(LocalArrays):
             if size % unit or offset % unit:
                 raise Problem(f"the field of type {t} of {type} does not lie at a multiple of its size in memory")
             scaled = self.n.binary("*", index, static(self.index_type, size // unit))
-            found.append((memory, t, self.n.binary("+", scaled, static(self.index_type, offset // unit))))
+            fields.append((memory, t, self.n.binary("+", scaled, static(self.index_type, offset // unit))))
             offset += unit
-        return found
+        return fields
 
     def group_memory(self, name: str, type: Type, count: int) -> Any:
         """Return zeroed memory for `count` elements of a type in each group."""
@@ -274,5 +274,5 @@ class WalkBase(LocalArrays):
         self.group_cells -= 1
         return Memory(
             name, type, None if self.space.traced else self.space.xp.zeros(shape, type.dtype), self.axes.batch,
-            self.group_cells, made=lambda: self.space.xp.zeros(shape, type.dtype),
+            self.group_cells, initial=lambda: self.space.xp.zeros(shape, type.dtype),
         )  # fmt: skip

@@ -42,7 +42,7 @@ class Convolution(NamedTuple):
         missing = 3 - len(self.out)  # C has three axes
         sizes = (self.inputs, self.out, self.kernel, self.stride, self.low, self.dilation, self.spread)
         fills = (1, 1, 1, 1, 0, 1, 1)
-        axes = [n for fill, given in zip(fills, sizes, strict=True) for n in (*[fill] * missing, *given)]
+        axes = [n for fill, setting in zip(fills, sizes, strict=True) for n in (*[fill] * missing, *setting)]
         steps = [*self.steps[:3], *[0] * missing, *self.steps[3:]]
         first = [for_weights, self.images, self.groups, self.channels, self.outputs]
         return np.array([*first, *axes, self.start, *steps], np.int64)

@@ -254,9 +254,9 @@ def _positional(function: Any) -> Any:
     The result has its own code object. A wrapper would make each call take 1.5 times as long.
     """
     code = function.__code__.replace(co_argcount=2, co_posonlyargcount=2, co_kwonlyargcount=1)
-    made = FunctionType(code, function.__globals__, closure=function.__closure__)
-    made.__annotations__, made.__kwdefaults__ = function.__annotations__, {"stream": None}
-    return made
+    copy = FunctionType(code, function.__globals__, closure=function.__closure__)
+    copy.__annotations__, copy.__kwdefaults__ = function.__annotations__, {"stream": None}
+    return copy
 
 
 def _alone(value: Any, like: Dtype | None = None) -> Node:

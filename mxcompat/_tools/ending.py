@@ -99,9 +99,9 @@ def _reported(error: BaseException | None) -> int:
         return int(error.code is not None)
     if error is None:
         return 0
-    found = sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    details = sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
     try:
-        sys.excepthook(*found)
+        sys.excepthook(*details)
     except BaseException as another:
         print("Error in sys.excepthook:", file=sys.stderr)
         traceback.print_exception(another)

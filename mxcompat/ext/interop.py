@@ -107,7 +107,7 @@ def _result(leaf: Any) -> jax.Array:
     if not (is_array(leaf) or isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex))):
         raise TypeError(f"[jax_function] The function must return a tree of arrays, not one with {leaf!r} in it.")
     number = None if is_array(leaf) or isinstance(leaf, (np.ndarray, np.generic)) else natural_dtype(leaf)._numpy
-    found = jax.numpy.asarray(leaf, number)
-    if from_numpy(found.dtype) is None:
-        raise TypeError(f"[jax_function] There are no arrays of dtype {found.dtype}, which the function returned.")
-    return found
+    value = jax.numpy.asarray(leaf, number)
+    if from_numpy(value.dtype) is None:
+        raise TypeError(f"[jax_function] There are no arrays of dtype {value.dtype}, which the function returned.")
+    return value

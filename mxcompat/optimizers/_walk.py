@@ -35,10 +35,10 @@ def _operands(leaves: list[Leaf]) -> tuple[list[mx.array], tuple[tuple[str, ...]
     value is not an array."""
     if not all(isinstance(state, dict) for _, _, state in leaves):
         return None
-    given = [x for gradient, parameter, state in leaves for x in (gradient, parameter, *state.values())]
-    if not {*map(type, given)} <= {mx.array}:
+    arrays = [x for gradient, parameter, state in leaves for x in (gradient, parameter, *state.values())]
+    if not {*map(type, arrays)} <= {mx.array}:
         return None
-    return given, tuple([tuple(state) for _, _, state in leaves])
+    return arrays, tuple([tuple(state) for _, _, state in leaves])
 
 
 def _assign(leaves: list[Leaf], results: Sequence[mx.array]) -> list[mx.array]:

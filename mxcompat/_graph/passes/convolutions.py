@@ -130,8 +130,8 @@ def _call(numbers: Any, x: Any, w: Any, kind: Any) -> Any:
     kind = ir.RankedTensorType(kind)
     wide = ir.F32Type.get()
     operands = [_cast(value, wide) for value in (x, w)]
-    made = called_in_c(CONVOLVE, numbers, operands, kind.shape, wide)
-    return _cast(made, kind.element_type)
+    result = called_in_c(CONVOLVE, numbers, operands, kind.shape, wide)
+    return _cast(result, kind.element_type)
 
 
 def _cast(value: Any, element: Any) -> Any:

@@ -60,8 +60,8 @@ def _check(a: Aval, b: Aval, groups: int) -> None:
     check_channels(a.shape, b.shape, groups)
 
 
-def _wrong(name: str, argument: str, wanted: str, given: Any) -> TypeError:
-    return incompatible(name, f"{argument} must be {wanted}, not {given!r}.")
+def _wrong(name: str, argument: str, expected: str, value: Any) -> TypeError:
+    return incompatible(name, f"{argument} must be {expected}, not {value!r}.")
 
 
 def _int(name: str, argument: str, value: Any) -> int:
@@ -73,16 +73,16 @@ def _int(name: str, argument: str, value: Any) -> int:
 
 def _sizes(name: str, argument: str, value: Any, count: int) -> Sizes:
     """Return one int for each spatial axis, from a single int or from a sequence."""
-    wanted = "an int" if count == 1 else f"an int or {count} ints"
+    expected = "an int" if count == 1 else f"an int or {count} ints"
     try:
         if count > 1 and is_sequence(value):
             sizes = integers(value)
         else:
             sizes = (integer(value),) * count
     except TypeError:
-        raise _wrong(name, argument, wanted, value) from None
+        raise _wrong(name, argument, expected, value) from None
     if len(sizes) != count:
-        raise _wrong(name, argument, wanted, value)
+        raise _wrong(name, argument, expected, value)
     return sizes
 
 
@@ -296,9 +296,9 @@ def conv_general(
     name = "conv_general"
     pair = is_sequence(padding) and len(padding) == 2 and all(is_sequence(padding[k]) for k in range(2))
     before, behind = (padding[0], padding[1]) if pair else (padding, padding)
-    given = [("stride", stride), ("padding", before), ("padding", behind), ("kernel_dilation", kernel_dilation),
+    settings = [("stride", stride), ("padding", before), ("padding", behind), ("kernel_dilation", kernel_dilation),
              ("input_dilation", input_dilation)]  # fmt: skip
-    sizes = [_sequence(name, what, value) for what, value in given]
+    sizes = [_sequence(name, what, value) for what, value in settings]
     if not isinstance(flip, bool):
         raise _wrong(name, "flip", "a bool", flip)
     groups = _int(name, "groups", groups)

@@ -191,19 +191,19 @@ RESIDUALS[CONV] = READS_INPUTS
 
 
 @PULLBACK.of(CONV)
-def _pull_conv(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, w: Any) -> Any:
+def _pull_conv(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, w: Any) -> Any:
     x, w, g = widened(x, y.dtype), widened(w, y.dtype), widened(g, y.dtype)
     if not g.size or not w.size:
         return np.zeros(x.shape, x.dtype), np.zeros(w.shape, w.dtype)
     if _is_for_c(x, w, g):
         _, for_input, for_weights = _numbers(x.shape, w.shape, params)
         return (
-            _in_c(x.shape, g, w, for_input) if wanted[0] else None,
-            _in_c(w.shape, x, g, for_weights) if wanted[1] else None,
+            _in_c(x.shape, g, w, for_input) if needs_grad[0] else None,
+            _in_c(w.shape, x, g, for_weights) if needs_grad[1] else None,
         )
     plan = _plan(x.shape, w.shape, params)
-    gx = _pull_input(g, x, _flipped(w, params[6]), plan, params[5]) if wanted[0] else None
-    gw = _flipped(_pull_weight(g, _padded(x, plan), w.shape, plan, params), params[6]) if wanted[1] else None
+    gx = _pull_input(g, x, _flipped(w, params[6]), plan, params[5]) if needs_grad[0] else None
+    gw = _flipped(_pull_weight(g, _padded(x, plan), w.shape, plan, params), params[6]) if needs_grad[1] else None
     return gx, gw
 
 

@@ -22,7 +22,7 @@ def _host_convolve(out: Any, params: tuple, x: Any, y: Any) -> Any:
 
 
 @PULLBACK.of(CONVOLVE)
-def _pull_convolve(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any) -> Any:
+def _pull_convolve(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype
     x, y, g = widened(x, dtype), widened(y, dtype), widened(g, dtype)
     whole = np.zeros(x.size + y.size - 1, g.dtype)
@@ -60,8 +60,8 @@ def _host_hadamard(out: Any, params: tuple, x: Any, scale: Any) -> Any:
 
 
 @PULLBACK.of(HADAMARD_TRANSFORM)
-def _pull_hadamard(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, scale: Any) -> Any:
-    return None if wanted[1] else (_transformed(g, True) * scale, None)
+def _pull_hadamard(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, scale: Any) -> Any:
+    return None if needs_grad[1] else (_transformed(g, True) * scale, None)
 
 
 @PUSHFORWARD.of(HADAMARD_TRANSFORM)

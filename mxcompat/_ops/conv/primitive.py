@@ -81,13 +81,13 @@ def _infer(
         "strides": stride, "padding": low, "high": high, "kernel dilation": kernel_dilation,
         "input dilation": input_dilation,
     }  # fmt: skip
-    for what, given in sizes.items():
-        if len(given) != spatial:
+    for what, setting in sizes.items():
+        if len(setting) != spatial:
             if what in ("padding", "high"):
                 raise ValueError(
                     f"[conv] Invalid padding {format_shape(low)} | {format_shape(high)} for {spatial}D convolution."
                 )
-            raise ValueError(f"[conv] Invalid {what} {format_shape(given)} for {spatial}D convolution.")
+            raise ValueError(f"[conv] Invalid {what} {format_shape(setting)} for {spatial}D convolution.")
     for heading, what in (
         ("Kernel dilation sizes", "kernel dilation"), ("Stride sizes", "strides"),
         ("Input dilation sizes", "input dilation"),

@@ -80,14 +80,14 @@ def _full_like_pullback(g: Any, y: Any, params: tuple, needs_grad: tuple, like: 
 
 @PULLBACK.of(TABLE["meshgrid"])
 def _meshgrid_pullback(g: tuple, y: Any, params: tuple, needs_grad: tuple, *xs: Any) -> tuple:
-    found: list[Any] = []
+    cotangents: list[Any] = []
     for k, (one, x) in enumerate(zip(g, xs, strict=True)):
         if one is not None:
             row = row_of(k, len(xs), params)
             others = tuple([axis for axis, n in enumerate(row) if n == 1])
             one = wide(one).sum(others).reshape(x.shape)
-        found.append(one)
-    return tuple(found)
+        cotangents.append(one)
+    return tuple(cotangents)
 
 
 @HOST.of(TABLE["arange"])

@@ -59,8 +59,8 @@ def is_available(backend: str = "any") -> bool:
         True
     """
     require_text(backend, "is_available", "backend")
-    found = peers()
-    return backend in ("any", "ring") or (found is not None and backend in found.backends)
+    processes = peers()
+    return backend in ("any", "ring") or (processes is not None and backend in processes.backends)
 
 
 def init(

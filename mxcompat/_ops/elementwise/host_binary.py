@@ -149,8 +149,8 @@ def real_power(x: Any, y: Any) -> Any:
     if y.ndim == 0 and y == 2:
         return x * x
     if y.ndim == 0 and isinstance(x, np.ndarray) and y == np.floor(y):
-        found = host_precise.power(np.abs(x), y)
-        return np.copysign(found, x) if y % 2 == 1 else found
+        power = host_precise.power(np.abs(x), y)
+        return np.copysign(power, x) if y % 2 == 1 else power
     if not (y == 0.5).all():
         return host_precise.power(x, y)
     return np.where((x == 0) | (x == -np.inf), np.abs(x), np.sqrt(x) if y.ndim == 0 else host_precise.power(x, y))
@@ -174,9 +174,9 @@ def _logaddexp(x: Any, y: Any) -> Any:
         a, b = x.astype(np.float64), y.astype(np.float64)
         high = np.maximum(a, b)
         # for two NaNs, `np.add` returns the first, but `+` does not
-        found = np.add(high, np.log1p(np.exp(-np.abs(a - b)))).astype(x.dtype)
+        total = np.add(high, np.log1p(np.exp(-np.abs(a - b)))).astype(x.dtype)
         infinite = np.isinf(high)
-        return np.where(infinite, high.astype(x.dtype), found) if infinite.any() else found
+        return np.where(infinite, high.astype(x.dtype), total) if infinite.any() else total
     if x.dtype.kind != "c":
         return np.logaddexp(x, y)
     first = larger(x, y) | (x != x)

@@ -71,12 +71,12 @@ def _exp(x: Any) -> Any:
     if x.dtype.kind != "c":
         return np.exp(x)
     size = np.exp(x.real)
-    found = np.empty(x.shape, x.dtype)
-    found.real, found.imag = size * np.cos(x.imag), size * np.sin(x.imag)
+    result = np.empty(x.shape, x.dtype)
+    result.real, result.imag = size * np.cos(x.imag), size * np.sin(x.imag)
     special = ~(np.isfinite(size) & np.isfinite(x.imag))
     if special.any():  # the exact result may be 0 where the product of infinity and 0 is NaN
-        found[special] = np.exp(x[special])
-    return found
+        result[special] = np.exp(x[special])
+    return result
 
 
 def sigmoid(x: Any) -> Any:

@@ -111,9 +111,9 @@ class ArrayAt:
 
 def at(x: array) -> ArrayAt:
     """Return the `x.at` of an array."""
-    made = object.__new__(ArrayAt)
-    made._node, made._index = x._node, _UNSET
-    return made
+    updates = object.__new__(ArrayAt)
+    updates._node, updates._index = x._node, _UNSET
+    return updates
 
 
 def _whole(mode: str, x: Node, value: Node, strip: bool) -> array:

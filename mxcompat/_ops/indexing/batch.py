@@ -153,10 +153,10 @@ def _slice_update(op: Op, params: tuple, inputs: tuple, batched: tuple, size: in
 @BATCH.of(SCATTER)
 def _scatter(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
     plan, mode = params
-    x, value, *given = inputs
-    shapes = tuple([_shape(i, on) for i, on in zip(given, batched[2:], strict=True)])
+    x, value, *positions = inputs
+    shapes = tuple([_shape(i, on) for i, on in zip(positions, batched[2:], strict=True)])
     shape, target, _ = value_shapes(_shape(value, batched[1]), _shape(x, batched[0]), plan, shapes)
-    indices = _batched_indices(plan, given, batched[2:], size)
+    indices = _batched_indices(plan, positions, batched[2:], size)
     if indices is None:
         return None
     ndim = len(broadcast(*shapes))

@@ -294,10 +294,10 @@ def check_window(name: str, starts: Aval, axes: tuple[int, ...], ndim: int) -> t
     if starts.dtype._kind not in "iu":
         raise ValueError(f"[{name}] Start indices must be integers, got type {starts.dtype._label}.")
     message = "[{name}] Invalid axis {axis} for array with dimension {ndim}."
-    found = tuple([axis_of(axis, ndim, name, message) for axis in axes])
-    if len(set(found)) != len(found):
+    counted = tuple([axis_of(axis, ndim, name, message) for axis in axes])
+    if len(set(counted)) != len(counted):
         raise ValueError(f"[{name}] Repeat axes not allowed.")
-    return found
+    return counted
 
 
 def window_starts(starts: Any, axes: Sequence[int], shape: Sequence[int]) -> list[Any]:

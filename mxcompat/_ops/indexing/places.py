@@ -144,13 +144,13 @@ class Places:
         self.inside = True
         self.indices: list[Any] = []
         basic = [*form.basic]
-        for (axis, entry), given in zip(form.given, inputs, strict=True):
+        for (axis, entry), value in zip(form.given, inputs, strict=True):
             if axis < 0:
-                self.indices.append(given)
+                self.indices.append(value)
             elif type(entry) is tuple:
-                basic[axis] = window(entry, iter((given,)))
+                basic[axis] = window(entry, iter((value,)))
             else:
-                at = int(given) if entry == "i" else self._single(given, shape[axis])
+                at = int(value) if entry == "i" else self._single(value, shape[axis])
                 basic[axis] = slice(at, at + 1) if op == "scatter" and not form.gathered else at
         self.basic = (*basic, ...)
 

@@ -49,10 +49,10 @@ def _masked_aval(x: Aval, value: Aval, mask: Aval) -> Aval:
             f"{len(trailing)} dimensions of the input."
         )
     if x.shape[: mask.ndim] != mask.shape:
-        given, wanted = (",".join(map(str, s)) for s in (mask.shape, x.shape))
+        mask_shape, array_shape = (",".join(map(str, s)) for s in (mask.shape, x.shape))
         raise ValueError(
             "[masked_scatter] The boolean mask should have the same shape as the beginning of the indexed array but "
-            f"the mask has shape ({given}) and the array has shape ({wanted})"
+            f"the mask has shape ({mask_shape}) and the array has shape ({array_shape})"
         )
     if value.ndim > len(trailing):
         stretch(value.shape, (value.shape[0], *trailing))
@@ -162,10 +162,10 @@ def _dynamic_update(x: Any, update: Any, starts: Any, *, axes: tuple[int, ...]) 
 
 
 def _dynamic_update_aval(x: Aval, update: Aval, starts: Aval, *, axes: tuple[int, ...]) -> Aval:
-    found = check_window("slice_update", starts, axes, x.ndim)
+    counted = check_window("slice_update", starts, axes, x.ndim)
     if update.ndim > x.ndim:
         raise ValueError(f"[slice_update] Expected an update of at most {x.ndim} dimensions, got one of {update.ndim}.")
-    stretch(update.shape, update_shape(x.shape, update.shape, found))
+    stretch(update.shape, update_shape(x.shape, update.shape, counted))
     return x
 
 

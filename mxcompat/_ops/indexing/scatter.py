@@ -49,8 +49,8 @@ def as_elements(value: Any, x: Any) -> Any:
 def stretch(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
     """Return `target` if an array with shape `shape` broadcasts to it; otherwise raise MLX's ValueError."""
     if broadcast(shape, target) != target:
-        given, wanted = (",".join(map(str, s)) for s in (shape, target))
-        raise ValueError(f"Cannot broadcast array of shape ({given}) into shape ({wanted}).")
+        source, destination = (",".join(map(str, s)) for s in (shape, target))
+        raise ValueError(f"Cannot broadcast array of shape ({source}) into shape ({destination}).")
     return target
 
 

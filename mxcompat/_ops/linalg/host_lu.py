@@ -50,10 +50,10 @@ def _factored(a: Any) -> tuple[Any, Any]:
 
 def _places(pivots: Any, m: int) -> Any:
     """Return the new position of each row after the swaps."""
-    found = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).reshape(-1, m).copy()
+    rows = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).reshape(-1, m).copy()
     for k, others in enumerate(pivots.reshape(-1, pivots.shape[-1]).T):
-        _exchange(found, k, others)
-    return np.argsort(found, -1).astype(np.uint32).reshape(*pivots.shape[:-1], m)
+        _exchange(rows, k, others)
+    return np.argsort(rows, -1).astype(np.uint32).reshape(*pivots.shape[:-1], m)
 
 
 @HOST.of(LU_FACTOR)

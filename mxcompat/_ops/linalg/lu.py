@@ -23,12 +23,12 @@ def _factor(a: Any) -> tuple[Any, Any, Any]:
     if not a.size:
         rows = jnp.broadcast_to(jnp.arange(m, dtype=jnp.int32), (*a.shape[:-2], m))
         return a, rows[..., : min(m, n)], rows
-    found = jax.lax.linalg.lu(a)
+    factors = jax.lax.linalg.lu(a)
     finite = jnp.isfinite(a).all((-2, -1))
     others = _of_not_finite(jax.lax.stop_gradient(a))
     both, exchanges, rows = (
         jnp.where(jnp.expand_dims(finite, tuple(range(finite.ndim, x.ndim))), x, other)
-        for x, other in zip(found, others, strict=True)
+        for x, other in zip(factors, others, strict=True)
     )
     return both, exchanges, rows
 
@@ -73,8 +73,8 @@ def _by_column(a: Any) -> tuple[Any, Any, Any]:
     def of_one(a: Any) -> tuple[Any, Any, Any]:
         return jax.lax.fori_loop(0, min(m, n), step, (a, rows[: min(m, n)], rows))
 
-    found = jax.vmap(of_one)(a.reshape(-1, m, n))
-    return tuple([x.reshape(*a.shape[:-2], *x.shape[1:]) for x in found])  # type: ignore[return-value]
+    factors = jax.vmap(of_one)(a.reshape(-1, m, n))
+    return tuple([x.reshape(*a.shape[:-2], *x.shape[1:]) for x in factors])  # type: ignore[return-value]
 
 
 def _lu_factor(a: Any) -> Any:
@@ -182,14 +182,14 @@ SLOGDET = op("linalg_slogdet", _slogdet, lambda a: (_det_infer(a),) * 2)
 
 def _square(name: str, a: Any) -> Node:
     node = require_array(a, name)
-    given = node.aval
-    if given.dtype._kind == "c":
+    matrix = node.aval
+    if matrix.dtype._kind == "c":
         raise ValueError(f"[linalg::{name}] Complex inputs are not supported.")
-    if given.ndim < 2:
+    if matrix.ndim < 2:
         raise ValueError(
-            f"[linalg::{name}] Arrays must have >= 2 dimensions. Received array with {given.ndim} dimensions."
+            f"[linalg::{name}] Arrays must have >= 2 dimensions. Received array with {matrix.ndim} dimensions."
         )
-    check_square(name, given)
+    check_square(name, matrix)
     return node
 
 

@@ -67,10 +67,10 @@ def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: Any = None) -> arra
                [0, 1, 2]], dtype=int32)
     """
     check_stream(stream)
-    made = apply(BROADCAST_TO, (operands.node(a),), (plain(shape),))
-    if not made.trace and any_shape():
-        made.trace = innermost_trace()  # the shape may be that of a transform's argument
-    return wrap(made)
+    node = apply(BROADCAST_TO, (operands.node(a),), (plain(shape),))
+    if not node.trace and any_shape():
+        node.trace = innermost_trace()  # the shape may be that of a transform's argument
+    return wrap(node)
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
@@ -91,16 +91,16 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """
     if not shapes:
         raise ValueError("[broadcast_shapes] Must provide at least one shape.")
-    found: list[tuple[int, ...]] = []
+    plain_shapes: list[tuple[int, ...]] = []
     for shape in shapes:
         try:
-            found.append(plain(shape))
+            plain_shapes.append(plain(shape))
         except TypeError:
-            if not found:
+            if not plain_shapes:
                 raise bad_cast("a shape is a sequence of ints") from None
             message = "[broadcast_shapes] Expects a sequence of shapes (tuple or list of ints)."
             raise ValueError(message) from None
-    return broadcast(*found)
+    return broadcast(*plain_shapes)
 
 
 def _broadcast_all(*avals: Aval) -> tuple[Aval, ...]:

@@ -152,8 +152,8 @@ def _trace_aval(a: Aval, offset: int, axis1: int, axis2: int) -> Aval:
 def _trace_impl(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     want = sum_dtype(_d.from_numpy(x.dtype))._numpy  # type: ignore[arg-type]
     half = want.itemsize == 2  # half precision is summed in float32; sums of integers have at least 32 bits
-    found = jnp.sum(_diagonal_impl(x, offset, axis1, axis2), axis=-1, dtype=jnp.float32 if half else want)
-    return found.astype(want)
+    total = jnp.sum(_diagonal_impl(x, offset, axis1, axis2), axis=-1, dtype=jnp.float32 if half else want)
+    return total.astype(want)
 
 
 TRACE = op("trace", _trace_impl, _trace_aval, ("offset", "axis1", "axis2"))

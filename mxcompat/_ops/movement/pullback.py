@@ -111,12 +111,12 @@ def _as_strided(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> tup
 def _concatenate(g: Any, y: Any, params: tuple, needs_grad: tuple, *xs: Any) -> tuple:
     axis = params[0] % g.ndim
     before = (slice(None),) * axis
-    found = []
+    cotangents = []
     end = 0
     for x in xs:
         start, end = end, end + x.shape[axis]
-        found.append(g[(*before, slice(start, end))])
-    return tuple(found)
+        cotangents.append(g[(*before, slice(start, end))])
+    return tuple(cotangents)
 
 
 @PULLBACK.of(TABLE["stack"])

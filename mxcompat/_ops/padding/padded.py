@@ -84,8 +84,8 @@ class Paddings(dict[tuple[int, int], Padding]):
     """The `Padding` for each size and room, shared by all contractions that are rewritten together."""
 
     def __missing__(self, key: tuple[int, int]) -> Padding:
-        self[key] = made = Padding(*key)
-        return made
+        self[key] = padding = Padding(*key)
+        return padding
 
     def reading(self, node: Node, axis: int) -> Padding:
         """Return the `Padding` of an axis that comes from the first entries of a buffer. Raises Exact if it does
@@ -109,8 +109,8 @@ def _buffer(node: Node, n: int) -> int:
             return node.inputs[0].aval.shape[axis] if size == n else 0
         if node.op is SLICE:
             plan = node.params[0]
-            found = [axis_read(plan, k) for k, entry in enumerate(plan) if entry == (n, 1, 0)]
-            return node.inputs[0].aval.shape[found[0]] if found else 0
+            axes = [axis_read(plan, k) for k, entry in enumerate(plan) if entry == (n, 1, 0)]
+            return node.inputs[0].aval.shape[axes[0]] if axes else 0
         if node.op not in PADDING or not node.inputs:
             return 0
         node = node.inputs[0]
@@ -172,7 +172,7 @@ def _rewrite() -> None:
     """Rewrite the recorded contractions."""
     noted = _noted[:]
     del _noted[: len(noted)]
-    nodes = [node for node in (found() for found in noted) if node is not None]
+    nodes = [node for node in (reference() for reference in noted) if node is not None]
     nodes = [node for node in nodes if node.value is None and node.op in CONTRACTION]
     if tracers and _any_traced(nodes):
         return  # JAX may differentiate a traced result, and then even invalid entries would have to be finite
@@ -189,12 +189,12 @@ def _rewrite() -> None:
 def _any_traced(nodes: list[Node]) -> bool:
     """Return whether the graph of the nodes contains a JAX tracer."""
     seen: set[Node] = set()
-    found = [*nodes]
-    while found:
-        node = found.pop()
+    pending = [*nodes]
+    while pending:
+        node = pending.pop()
         if node.op is TRACED:
             return True
         if node.value is None and node not in seen:
             seen.add(node)
-            found += node.inputs
+            pending += node.inputs
     return False

@@ -50,16 +50,16 @@ def contraction_order(equation: Equation) -> list[Contraction]:
 
 
 @lru_cache(512)
-def _order(given: tuple[str, ...], result: str, pairs: tuple[tuple[str, int], ...]) -> list[Contraction]:
+def _order(labels: tuple[str, ...], result: str, pairs: tuple[tuple[str, int], ...]) -> list[Contraction]:
     sizes = dict(pairs)
-    terms = [frozenset(t) for t in given]
+    terms = [frozenset(t) for t in labels]
     output = frozenset(c for c in result if c in sizes)
     if len(terms) <= 2:
         return [_contraction(tuple(range(len(terms))), terms, output)]
     everything = _contraction(tuple(range(len(terms))), terms, output)
     naive = _cost(everything.labels, bool(everything.labels - everything.kept), len(terms), sizes)
     # a term with a repeated label counts all its axes
-    limit = max(math.prod(sizes[c] for c in t) for t in (*given, output))
+    limit = max(math.prod(sizes[c] for c in t) for t in (*labels, output))
     contractions: list[Contraction] = []
     spent = 0
     known: list[tuple[tuple[int, int], Contraction]] = []
@@ -86,15 +86,15 @@ def _ranked(
     limit: int, budget: int,
 ) -> list[tuple[tuple[int, int], Contraction]]:  # fmt: skip
     """Return the pairs within the limits. Each has a rank: minus the freed memory, then the cost."""
-    found = []
+    ranked = []
     for places in pairs:
         contraction = _contraction(places, terms, output)
         size = math.prod(sizes[c] for c in contraction.kept)
         cost = _cost(contraction.labels, bool(contraction.labels - contraction.kept), 2, sizes)
         if size <= limit and cost <= budget:
             freed = sum(math.prod(sizes[c] for c in terms[p]) for p in places) - size
-            found.append(((-freed, cost), contraction))
-    return found
+            ranked.append(((-freed, cost), contraction))
+    return ranked
 
 
 def _moved(contraction: Contraction, removed: tuple[int, ...]) -> Contraction:

@@ -28,8 +28,8 @@ def _host_matmul(out: Any, params: tuple, x: Any, y: Any) -> Any:
     work = wide_dtype(dtype)
     if x.dtype == work and y.dtype == work:
         return multiply(x, y)
-    found = multiply_halves(x, y, dtype)
-    return rounded(multiply(widened(x, dtype), widened(y, dtype)), dtype) if found is None else found
+    product = multiply_halves(x, y, dtype)
+    return rounded(multiply(widened(x, dtype), widened(y, dtype)), dtype) if product is None else product
 
 
 def _scaled_sum(product: Any, c: Any, alpha: Any, beta: Any) -> Any:
@@ -116,5 +116,5 @@ def vecdot(x: Any, y: Any, axis: int, dtype: Any) -> Any:
 def _host_vecdot(out: Any, params: tuple, x: Any, y: Any) -> Any:
     dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
     total = out.dtype._numpy
-    found = vecdot(converted_on_host(x, dtype), converted_on_host(y, dtype), params[0] % x.ndim, wide_dtype(total))
-    return rounded(found, total)
+    product = vecdot(converted_on_host(x, dtype), converted_on_host(y, dtype), params[0] % x.ndim, wide_dtype(total))
+    return rounded(product, total)

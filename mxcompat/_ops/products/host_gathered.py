@@ -24,13 +24,13 @@ def _numbers(indices: tuple, params: tuple, x: Any, y: Any) -> tuple[Any, Any] |
 
     The result is None if there are no matrices to select.
     """
-    given = list(indices)
+    remaining = list(indices)
     numbers = []
     for a, some in zip((x, y), params, strict=True):
         count = int(np.prod(a.shape[:-2]))
         if not count:
             return None
-        numbers.append(clipped(given.pop(0), count) if some else np.arange(count).reshape(a.shape[:-2]))
+        numbers.append(clipped(remaining.pop(0), count) if some else np.arange(count).reshape(a.shape[:-2]))
     return numbers[0], numbers[1]
 
 
@@ -101,9 +101,11 @@ def _masked(x: Any, mask: Any) -> Any:
 
 
 def _masks(masks: tuple, params: tuple, x: Any, y: Any, like: Any) -> list[Any]:
-    size, given = params
+    size, has_masks = params
     left = iter(masks)
-    return [_mask(next(left), size, a) if has_mask else None for has_mask, a in zip(given, (like, x, y), strict=True)]
+    return [
+        _mask(next(left), size, a) if has_mask else None for has_mask, a in zip(has_masks, (like, x, y), strict=True)
+    ]
 
 
 def _product_of_blocks(x: Any, y: Any, params: tuple, masks: tuple, shape: tuple[int, ...]) -> Any:

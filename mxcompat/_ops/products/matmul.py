@@ -45,9 +45,9 @@ def inexact(*dtypes: Dtype, name: str = "matmul") -> Dtype:
     for other in dtypes[1:]:
         dtype = promote(dtype, other)
     if dtype._kind not in "fc":
-        given = " and ".join(d._label for d in dtypes)
+        labels = " and ".join(d._label for d in dtypes)
         raise ValueError(
-            f"[{name}] Only inexact types are supported but {given} were provided which results in {dtype._label}, "
+            f"[{name}] Only inexact types are supported but {labels} were provided which results in {dtype._label}, "
             "which is not a floating point type."
         )
     return dtype
@@ -232,8 +232,8 @@ def contracted_axes(a: Aval, b: Aval, axes: int | tuple[tuple[int, ...], ...]) -
         if len(axes[0]) != len(axes[1]):
             raise ValueError("[tensordot] axes must have the same size.")
         first, second = (
-            tuple([axis_of(k, x.ndim, message="SmallVector out of range.") for k in given])
-            for given, x in zip(axes, (a, b), strict=True)
+            tuple([axis_of(k, x.ndim, message="SmallVector out of range.") for k in listed])
+            for listed, x in zip(axes, (a, b), strict=True)
         )
     if any(a.shape[i] != b.shape[j] for i, j in zip(first, second, strict=True)):
         raise ValueError("[tensordot] a and b must have the same shape on the contracted axes.")

@@ -53,7 +53,7 @@ def _batch_gather(op: Op, params: tuple, inputs: _Inputs, batched: _Flags, size:
     if left or not right or any(on for k, on in enumerate(batched) if k not in (0, place)):
         return None
     batch = max(inputs[0].aval.ndim - batched[0] - 2, inputs[place].aval.ndim - batched[place])
-    given = list(inputs)
-    (given[0],) = aligned(inputs[:1], batched[:1], batch + 2)
-    (given[place],) = aligned(inputs[place : place + 1], batched[place : place + 1], batch)
-    return apply(op, tuple(given), params)
+    operands = list(inputs)
+    (operands[0],) = aligned(inputs[:1], batched[:1], batch + 2)
+    (operands[place],) = aligned(inputs[place : place + 1], batched[place : place + 1], batch)
+    return apply(op, tuple(operands), params)

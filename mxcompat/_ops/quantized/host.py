@@ -339,5 +339,5 @@ def _host_gather_qqmm(out: Any, params: tuple, x: Any, w: Any, *inputs: Any) -> 
         return _weights(matrices[k], None if codes is None else codes[k], scale, how).T
 
     parts = None if codes is None else stored(how, codes, None, w, None if units is None else units / LARGEST)
-    found = _Chosen(lhs, rhs, build, w.shape[:-2], (x.shape[-1], w.shape[-2]), parts, True)
-    return found.product(x, out.dtype._numpy)
+    products = _Chosen(lhs, rhs, build, w.shape[:-2], (x.shape[-1], w.shape[-2]), parts, True)
+    return products.product(x, out.dtype._numpy)

@@ -90,8 +90,8 @@ def _one_by_one(op: Op, params: tuple, inputs: Sequence[Node], batched: Sequence
         return apply(_ROWS, tuple(inputs), (op.name, params, tuple(batched), size))
     draws = []
     for k in range(size):
-        given = [wrap(n)[k]._node if on else n for n, on in zip(inputs, batched, strict=True)]
-        draws.append(apply(op, tuple(given), params))
+        row = [wrap(n)[k]._node if on else n for n, on in zip(inputs, batched, strict=True)]
+        draws.append(apply(op, tuple(row), params))
     return apply(TABLE["stack"], tuple(draws), (0,))
 
 

@@ -148,10 +148,10 @@ def _normal(out: Aval, params: tuple, key: np.ndarray, *rest: Any) -> Any:
 
 @HOST.of(TABLE["random_multivariate_normal"])
 def _multivariate_normal(out: Aval, params: tuple, key: np.ndarray, mean: Any, cov: Any) -> Any:
-    found = roots(cov)
-    if found is None:
+    decomposed = roots(cov)
+    if decomposed is None:
         return None
-    left, values, right = found
+    left, values, right = decomposed
     x = normals(key, out.shape) * _ROOT
     x = np.matmul(x[..., None, :], (left * values[..., None, :]) @ right)[..., 0, :]
     return x.astype(out.dtype._numpy) + cast(mean, out.dtype._numpy)

@@ -59,9 +59,9 @@ def words_of_each(keys: np.ndarray, size: int) -> np.ndarray:
 
 
 def _in_c(keys: np.ndarray, size: int) -> np.ndarray:
-    made = np.empty((len(keys), size + size % 2), np.uint32)
-    native.random_words(made, np.ascontiguousarray(keys), size % 2)
-    return made[:, :size]
+    rows = np.empty((len(keys), size + size % 2), np.uint32)
+    native.random_words(rows, np.ascontiguousarray(keys), size % 2)
+    return rows[:, :size]
 
 
 def chain(key: np.ndarray, count: int) -> np.ndarray:
@@ -74,12 +74,12 @@ def chain(key: np.ndarray, count: int) -> np.ndarray:
             key = link[0]
         return links
     first, second = key.tolist()
-    found = []
+    pieces = []
     for _ in range(count):
         both = _few(first, second, 2, 4)
-        found.append(both.to_bytes(32, "little"))
+        pieces.append(both.to_bytes(32, "little"))
         first, second = both & _WORD, both >> 64 & _WORD
-    return np.frombuffer(b"".join(found), np.uint64).astype(np.uint32).reshape(count, 2, 2)
+    return np.frombuffer(b"".join(pieces), np.uint64).astype(np.uint32).reshape(count, 2, 2)
 
 
 @lru_cache(2 * FEW_PAIRS)

@@ -112,10 +112,10 @@ def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
             return x.reshape(out.shape)
         if _half(out):
             return _widely(ufunc, out, x, axes).astype(out.dtype._numpy)
-        found = reduced(ufunc, x, axes, keepdims)
+        result = reduced(ufunc, x, axes, keepdims)
         if out.dtype._kind == "c":
-            return np.where(found == found, found, np.complex64(np.nan))
-        return found
+            return np.where(result == result, result, np.complex64(np.nan))
+        return result
 
     return rule
 
@@ -152,8 +152,8 @@ def _place(name: str) -> Callable[..., Any]:
         if axis is None:
             x, axis = x.reshape(-1), 0
         search = getattr(widened(x), name) if x.size < policy.LONG_SUM else partial(places_in_blocks, name, x)
-        found = search(axis).astype(_UINT32)
-        return found.reshape(out.shape) if keepdims else found
+        places = search(axis).astype(_UINT32)
+        return places.reshape(out.shape) if keepdims else places
 
     return rule
 

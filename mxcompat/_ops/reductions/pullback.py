@@ -114,8 +114,8 @@ def _at_first(t: Any, x: Any, params: tuple, search: Callable[..., Any]) -> Any:
     sizes = tuple([x.shape[k] for k in kept])
     rows = x.transpose(order).reshape(*sizes, -1)
     place = search(rows, axis=-1)[..., None]
-    found = np.take_along_axis(t.transpose(order).reshape(rows.shape), place, -1)[..., 0]
-    return found.reshape([1 if k in axes else n for k, n in enumerate(x.shape)]) if keepdims else found
+    tangent = np.take_along_axis(t.transpose(order).reshape(rows.shape), place, -1)[..., 0]
+    return tangent.reshape([1 if k in axes else n for k, n in enumerate(x.shape)]) if keepdims else tangent
 
 
 def _count(equal: Any, params: tuple, dtype: Any) -> Any:

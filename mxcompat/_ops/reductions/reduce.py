@@ -142,8 +142,8 @@ def _largest(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _of_truth(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    found = folded(ufunc, truth, x, (), axes)
-    return found if keepdims else lax.squeeze(found, axes)
+    result = folded(ufunc, truth, x, (), axes)
+    return result if keepdims else lax.squeeze(result, axes)
 
 
 def _check_logsumexp(a: Aval, axis: Any) -> None:

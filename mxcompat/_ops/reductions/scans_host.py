@@ -57,9 +57,9 @@ def _scan(step: np.ufunc, identity: Callable[[np.dtype], Any]) -> Any:
         if step is np.logaddexp and out.dtype._kind == "c":
             return None
         if native is not None and step in _IN_C and x.size >= FEW_ROWS:
-            found = _in_c(step, out.shape, x.astype(dtype, copy=False), params, identity(dtype))
-            if found is not None:
-                return narrowed(found, out)
+            scanned = _in_c(step, out.shape, x.astype(dtype, copy=False), params, identity(dtype))
+            if scanned is not None:
+                return narrowed(scanned, out)
         short = axis is not None and 1 < x.shape[axis] <= SHORT_ROW
         if inclusive and not reverse and not short and (axis is None or axis == x.ndim - 1):
             return narrowed(step.accumulate(x.reshape(out.shape), -1, dtype), out)
@@ -123,10 +123,10 @@ def _derivatives(name: str, back: Callable[..., Any], forth: Callable[..., Any])
         c, g, x = [_line(v, axis, reverse) for v in (result, g, x)]
         if not inclusive:
             c, g, x = c[_BUT_LAST], g[_BUT_FIRST], x[_BUT_LAST]
-        found = back(g, x) if c.size else c
-        if found is None:
+        derivative = back(g, x) if c.size else c
+        if derivative is None:
             return None
-        c[...] = found
+        c[...] = derivative
         return (result,)
 
     def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
@@ -136,10 +136,10 @@ def _derivatives(name: str, back: Callable[..., Any], forth: Callable[..., Any])
         d, t, x = [_line(v, axis, reverse) for v in (result, t, x)]
         if not inclusive:
             d, t, x = d[_BUT_FIRST], t[_BUT_LAST], x[_BUT_LAST]
-        found = forth(t, x) if d.size else d
-        if found is None:
+        derivative = forth(t, x) if d.size else d
+        if derivative is None:
             return None
-        d[...] = found
+        d[...] = derivative
         return result
 
     PULLBACK[op] = pullback

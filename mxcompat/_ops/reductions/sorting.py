@@ -282,7 +282,7 @@ def unique(
     node = require_array(a, "unique")
     size = integer(size)
     flags = {"return_index": return_index, "return_inverse": return_inverse, "return_counts": return_counts}
-    wanted = (True, *[flag(value, "unique", name) for name, value in flags.items()])
+    returned = (True, *[flag(value, "unique", name) for name, value in flags.items()])
     if size < 0:
         raise ValueError(f"[unique] Received negative size {size}.")
     inputs = (node,)
@@ -296,5 +296,5 @@ def unique(
     elif node.aval.size == 0 and size > 0:
         raise ValueError("[unique] A fill value is required for an empty input with a non-zero size.")
     outputs = wrap_all(apply(_UNIQUE, inputs, (size,)))
-    chosen = tuple(x for x, yes in zip(outputs, wanted, strict=True) if yes)
+    chosen = tuple(x for x, yes in zip(outputs, returned, strict=True) if yes)
     return chosen if len(chosen) > 1 else outputs[0]

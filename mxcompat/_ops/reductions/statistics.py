@@ -193,9 +193,9 @@ def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
     kept = flag(keepdims, "median", "keepdims")
     check_axis_types(axis)
     ndim = node.aval.ndim
-    given = [] if axis is None else list(axis) if is_sequence(axis) else [axis]
-    if len({axis_of(k, ndim, message=_NO_MEDIAN_AXIS) for k in given}) < len(given):
+    listed = [] if axis is None else list(axis) if is_sequence(axis) else [axis]
+    if len({axis_of(k, ndim, message=_NO_MEDIAN_AXIS) for k in listed}) < len(listed):
         raise ValueError("[median] Received duplicate axis.")
-    if axis is not None and not given and ndim:
+    if axis is not None and not listed and ndim:
         raise ValueError("[flatten] start_axis must be less than or equal to end_axis")
     return wrap(apply(_MEDIAN, (node,), (axes_of(axis, ndim), kept)))

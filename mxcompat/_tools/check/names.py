@@ -37,14 +37,14 @@ def of_others(name: str) -> str | None:
 
 def missing(name: str) -> str | None:
     """Return the shortest prefix of a dotted MLX name that mxcompat lacks, or None."""
-    found, prefix = _walk(name)
-    return None if found else prefix
+    objects, prefix = _walk(name)
+    return None if objects else prefix
 
 
 def lookup(name: str) -> Any:
     """Return the object of a dotted MLX name, or None if there is none, or if it is an attribute of a function."""
-    found, _ = _walk(name)
-    return found[0] if found else None
+    objects, _ = _walk(name)
+    return objects[0] if objects else None
 
 
 @cache
@@ -78,26 +78,26 @@ def has_attribute(cls: type, name: str) -> bool:
 def _set_by_methods(cls: type) -> set[str]:
     """Return the attributes that methods of a class and its bases read or set on `self`, and the entries of a module of
     it."""
-    found: set[str] = set()
+    names: set[str] = set()
     for base in cls.__mro__:
         if base.__module__.split(".")[0] in ("mxcompat", "mlx"):
             tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
-            found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+            names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
             texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-            found |= {text for text in texts if isinstance(text, str) and text.isidentifier()}
-    return found
+            names |= {text for text in texts if isinstance(text, str) and text.isidentifier()}
+    return names
 
 
 @cache
 def parameters(function: Any) -> frozenset[str] | None:
     """Return the argument names that a function, method or class accepts; None if it accepts any."""
     try:
-        found = inspect.signature(function).parameters.values()
+        accepted = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # Python does not know its signature
         return None
-    if any(p.kind is p.VAR_KEYWORD for p in found):
+    if any(p.kind is p.VAR_KEYWORD for p in accepted):
         return None
-    return frozenset(p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    return frozenset(p.name for p in accepted if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
 
 
 @cache

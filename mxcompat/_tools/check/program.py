@@ -124,8 +124,8 @@ class _Program:
         type_ = self.types.of(about, scope)
         if node.func.id == "isinstance" and isinstance(type_, Instance):
             classes = [self.types.of(cls, scope) for cls in _alternatives(asked)]
-            found = [lookup(cls.name) if isinstance(cls, Known) else None for cls in classes]
-            if not any(isinstance(cls, type) and issubclass(type_.cls, cls) for cls in found):
+            objects = [lookup(cls.name) if isinstance(cls, Known) else None for cls in classes]
+            if not any(isinstance(cls, type) and issubclass(type_.cls, cls) for cls in objects):
                 self.asked[scope].add(ast.unparse(about))
         elif node.func.id == "hasattr" and isinstance(asked, ast.Constant) and isinstance(asked.value, str):
             if isinstance(type_, Known):

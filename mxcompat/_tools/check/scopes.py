@@ -86,14 +86,14 @@ class Scope:
         if not isinstance(self.node, _FUNCTIONS):
             return
         arguments = self.node.args
-        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        for arg in given:
+        parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        for arg in parameters:
             self.bindings[arg.arg].append(Annotated(arg.annotation) if arg.annotation is not None else None)
         for extra in (arguments.vararg, arguments.kwarg):
             if extra is not None:
                 self.bindings[extra.arg].append(None)
-        if given and self.parent is not None and isinstance(self.parent.node, ast.ClassDef):
-            self.bindings[given[0].arg] = [Self(self.parent)]
+        if parameters and self.parent is not None and isinstance(self.parent.node, ast.ClassDef):
+            self.bindings[parameters[0].arg] = [Self(self.parent)]
 
     def _collect(self, node: ast.AST) -> None:
         if isinstance(node, _SCOPES):

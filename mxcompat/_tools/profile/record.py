@@ -120,8 +120,8 @@ def _peak_memory() -> int:
     """Return this process's peak memory in bytes, or 0 if unknown. On Linux, `getrusage` starts from the parent's peak,
     so /proc is read instead."""
     status = Path("/proc/self/status")
-    if status.exists() and (found := re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.M)):
-        return int(found[1]) << 10
+    if status.exists() and (match := re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.M)):
+        return int(match[1]) << 10
     if resource is None:
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -93,8 +93,8 @@ def _while(
     _checked("while_loop", inputs, [*program.in_avals, *test.in_avals[carry:]])
 
     def step(state: tuple[tuple, list[Any]]) -> tuple[tuple, list[Any]]:
-        outputs, found = run(program, [*state[0], *inputs[carry:count]])
-        codes = [jnp.where(old != 0, old, new) for old, new in zip(state[1], found, strict=True)]
+        outputs, failures = run(program, [*state[0], *inputs[carry:count]])
+        codes = [jnp.where(old != 0, old, new) for old, new in zip(state[1], failures, strict=True)]
         return _typed(program, outputs), codes
 
     return lax.while_loop(

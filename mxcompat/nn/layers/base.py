@@ -181,9 +181,9 @@ class Module(dict):
             Nested dictionaries and lists with the leaves.
         """
         if native and map_fn is None and is_leaf_fn is None and filter_fn in _PARAMETERS:
-            found = native.parameters(self, filter_fn is Module.trainable_parameter_filter)
-            if found is not None:
-                return found
+            parameters = native.parameters(self, filter_fn is Module.trainable_parameter_filter)
+            if parameters is not None:
+                return parameters
         return _walk.unwrap_module(self, filter_fn, map_fn, is_leaf_fn, Module)
 
     def parameters(self) -> dict[str, Any]:
@@ -278,15 +278,15 @@ class Module(dict):
 
     def modules(self) -> list[Module]:
         """Return this module and all modules below it."""
-        found: list[Module] = []
-        self.apply_to_modules(lambda _, module: found.append(module))
-        return found
+        result: list[Module] = []
+        self.apply_to_modules(lambda _, module: result.append(module))
+        return result
 
     def named_modules(self) -> list[tuple[str, Module]]:
         """Return ``(path, module)`` for this module (path ``""``) and all modules below it."""
-        found: list[tuple[str, Module]] = []
-        self.apply_to_modules(lambda path, module: found.append((path, module)))
-        return found
+        pairs: list[tuple[str, Module]] = []
+        self.apply_to_modules(lambda path, module: pairs.append((path, module)))
+        return pairs
 
     def _validate_keys(self, keys: str | list[str], strict: bool) -> list[str]:
         keys = keys if isinstance(keys, list) else [keys]

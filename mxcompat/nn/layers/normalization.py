@@ -100,8 +100,8 @@ class LayerNorm(_Norm):
 
     def __init__(self, dims: int, eps: float = 1e-5, affine: bool = True, bias: bool = True) -> None:
         super().__init__(eps)
-        wanted = {"weight": affine, "bias": affine and bias}
-        self._mx_add(dims, *filter(wanted.get, wanted))
+        exists = {"weight": affine, "bias": affine and bias}
+        self._mx_add(dims, *filter(exists.get, exists))
         self.dims = dims
 
     def __call__(self, x: mx.array) -> mx.array:

@@ -75,8 +75,8 @@ class MultiHeadAttention(Module):
             "value": (value_input_dims or key_input_dims or dims, inner),
             "out": (inner, value_output_dims or dims),
         }
-        for name, (given, wanted) in projections.items():
-            self[f"{name}_proj"] = Linear(given, wanted, bias)
+        for name, (input_size, output_size) in projections.items():
+            self[f"{name}_proj"] = Linear(input_size, output_size, bias)
 
     def _mx_project(self, name: str, x: mx.array) -> mx.array:
         """Project (B, L, features) and split it into heads: (B, heads, L, D)."""
