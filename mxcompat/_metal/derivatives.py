@@ -40,7 +40,7 @@ def without_derivative(x: Any, message: str) -> Any:
 
 
 def _made(name: str) -> Any:
-    from jax.extend.core import Primitive  # imported here because its imports are slow
+    from jax.extend.core import Primitive  # imported here because the import is slow
 
     primitive = Primitive(name)
     primitive.def_impl(_identity)

@@ -35,8 +35,8 @@ static size_t size_of_buffer(const FfiBuffer *buffer) {
     return size;
 }
 
-/* Indices into the numbers that a call has as its attribute: the kind of the matrix; the kind of the scales, if they
-   are codes; one flag for each optional argument; then members of `Product`. */
+/* Indices into the attribute of a call, which is an array of numbers: the kind of the matrix; the kind of the scales, if
+   they are codes; one flag for each optional argument; then members of `Product`. */
 enum { KIND, SCALE_KIND, UNITS, LHS, RHS, TRANSPOSED, GROUP, INNER, OUTER, MATRICES, X_MATRICES, PRODUCTS, ROWS, NUMBERS };
 
 /* The arguments are x, words, scales (not for half precision), biases (only for integer codes), then units, lhs and rhs

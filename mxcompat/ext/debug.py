@@ -320,8 +320,8 @@ def explain(file: TextIO | None = None) -> Iterator[list[str]]:
 
 @contextmanager
 def host_disabled() -> Iterator[None]:
-    """Compile new programs at once within this context, rather than running them in NumPy first. It is for bisecting,
-    and holds in all threads.
+    """Compile new programs at once within this context, rather than running them in NumPy first. Use it to find out
+    if NumPy's tier causes an error. It holds in all threads.
 
     The environment variable `MXCOMPAT_HOST=0` has the same effect for a whole process.
 

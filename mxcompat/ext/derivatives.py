@@ -311,7 +311,7 @@ def _spec(a: Aval) -> jax.ShapeDtypeStruct:
 
 
 def _as_lowering(jaxpr: Any) -> Callable[..., tuple[Any, ...]]:
-    from jax.extend.core import jaxpr_as_fun  # imported here because its imports are slow
+    from jax.extend.core import jaxpr_as_fun  # imported here because the import is slow
 
     run = jaxpr_as_fun(jaxpr)
     return lambda *inputs: tuple(run(*[jax.numpy.asarray(x) for x in inputs]))

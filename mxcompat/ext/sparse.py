@@ -70,7 +70,7 @@ class SparseMatrix(NamedTuple):
 
     def to_bcoo(self) -> Any:
         """Convert the matrix to a JAX BCOO matrix."""
-        from jax.experimental.sparse import BCOO  # imported here because it is slow
+        from jax.experimental.sparse import BCOO  # imported here because the import is slow
 
         return BCOO((to_jax(self.values), to_jax(self.indices)), shape=self.shape)
 

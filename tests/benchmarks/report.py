@@ -29,14 +29,14 @@ NOTES = "notes.toml"
 """For each row over its limit, by name: what changed in the versions, and by how much. Written by hand."""
 
 _ABOUT = {
-    "warm": ("Warm", "A step, once everything has been compiled."),
-    "generation": ("Generation", "Tokens by mlx-lm's own loop."),
-    "memory": ("Memory and import", "Processes of their own."),
-    "cold": ("Cold", "What a process meets for the first time."),
-    "everyday": ("Everyday", "The small calls of every program, warm."),
-    "distributed": ("Distributed", "Several processes or devices."),
-    "metal": ("Metal kernels", "Kernels beside the same in mx operations."),
-    "real": ("Real models", "The sizes of real models."),
+    "warm": ("Warm", "Each row is a step whose programs are compiled already."),
+    "generation": ("Generation", "These rows generate tokens by mlx-lm's own loop."),
+    "memory": ("Memory and import", "Each row is measured in a separate process."),
+    "cold": ("Cold", "Each row is work that a process does for the first time."),
+    "everyday": ("Everyday", "These rows are small calls that every program makes, after the first ones."),
+    "distributed": ("Distributed", "These rows use several processes or devices."),
+    "metal": ("Metal kernels", "Each row compares a kernel with the same computation in mx operations."),
+    "real": ("Real models", "These rows have the sizes of real models."),
 }
 
 _PACKAGES = ("jax", "jaxlib", "mlx", "numpy", "mlx-lm")

@@ -72,7 +72,7 @@ def needs(compiled: jax.stages.Compiled) -> tuple[int, int]:
 
 def require_possible(jaxpr: Any) -> None:
     """Raise an error for a result of an impossible size, also in nested jaxprs: XLA would end the process."""
-    from jax.extend.core import jaxprs_in_params  # imported here because its imports are slow
+    from jax.extend.core import jaxprs_in_params  # imported here because the import is slow
 
     for equation in jaxpr.eqns:
         for out in equation.outvars:

@@ -151,7 +151,7 @@ def _process() -> str:
     """Return the digest of everything that all Programs of this process share. Starts JAX's back-end."""
     from importlib.metadata import version  # imported here because the import is slow
 
-    from jax.extend.backend import get_backend  # imported here because its imports are slow
+    from jax.extend.backend import get_backend  # imported here because the import is slow
 
     backend()  # starts XLA with mxcompat's options, which `get_backend` would not
     client = get_backend()

@@ -32,7 +32,8 @@ def refuse_bools(tangent: Dtype | None) -> None:
 
 @TANGENT_DTYPE.of(*[TABLE[name] for name in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")])
 def _compared(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
-    """Return the dtype of the first tangent that exists, after the cast of its operand."""
+    """Return the tangent dtype of a comparison: that of the first operand with a tangent, or the promoted dtype if the
+    op casts this operand."""
     dtype = reduce(promote, [operand.dtype for operand in operands])
     cast = [t if t is None or a.dtype is dtype else dtype for t, a in zip(tangents, operands, strict=True)]
     return next(filter(None, cast))

@@ -37,7 +37,7 @@ def primitive(name: str, plain: Callable[..., Any], foreign: Callable[..., Any])
 
     The caller must register its derivatives and its batching rule.
     """
-    from jax.extend.core import Primitive  # imported here because it imports JAX
+    from jax.extend.core import Primitive  # imported here because the import loads JAX
 
     jax_primitive = Primitive(name)
     jax_primitive.def_impl(lambda *args, **params: jax.jit(partial(jax_primitive.bind, **params))(*args))

@@ -83,7 +83,7 @@ def _linear_batch(operands: Any, axes: Any, *, forward: Callable, transpose: Cal
 
 @cache
 def _primitive() -> Any:
-    from jax.extend.core import Primitive  # imported here because its imports are slow
+    from jax.extend.core import Primitive  # imported here because the import is slow
 
     linear = Primitive("custom_linear")
     linear.multiple_results = True
