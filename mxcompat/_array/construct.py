@@ -241,7 +241,7 @@ def number_node(value: Any, dtype: Dtype | None) -> Node:
             _numbers.clear()
         _numbers[key] = known
     data, of_it = known
-    return leaf(data if buffers.smallest else data.copy(), of_it)  # a counted value needs separate memory
+    return leaf(data if buffers.smallest else data.copy(), of_it)  # a value that is counted needs separate memory
 
 
 def _new_number(value: Any, dtype: Dtype | None) -> tuple[np.ndarray, Aval]:

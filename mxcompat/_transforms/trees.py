@@ -227,7 +227,7 @@ _NUMBERS = {int, float}
 def _find_in_python(
     container: Any, keys: Sequence[Any], arrays: list[array], slots: list[tuple[Any, Any]], tuples: list[tuple]
 ) -> list[int] | None:
-    """Collect the arrays of a list or dict, and return the positions in `arrays` of those under the `keys` keys.
+    """Collect the arrays of a list or dict, and return the positions in `arrays` of those under one of the `keys`.
 
     For each array, add its slot (container, key) to `slots`. For each tuple that holds arrays, add (container, key,
     tuple, items as a list) to `tuples`. Return None if a leaf under a wanted key is not an array.
@@ -315,7 +315,7 @@ class TreeSlots:
         return slots
 
     def add(self, container: Any, keys: Sequence[Any] = ()) -> list[int]:
-        """Collect the arrays in a list or dict. Return the positions in `arrays` of those under the `keys` keys.
+        """Collect the arrays in a list or dict. Return the positions in `arrays` of those under one of the `keys`.
         Raise ValueError if another leaf is under such a key."""
         lists = (self.arrays, self._slots, self._tuples)
         before = [*map(len, lists)]
