@@ -26,7 +26,7 @@ __all__ = ["files", "machine", "pair", "pairs", "save", "unexplained", "write"]
 
 FIGURES = "figures.json"
 NOTES = "notes.toml"
-"""For each row over its limit, by name: what changed in the versions, and by how much. Written by hand."""
+"""The file with hand-written notes: for each row over its limit, the change in these versions and its size."""
 
 _ABOUT = {
     "warm": ("Warm", "Each row is a step whose programs are compiled already."),
@@ -43,7 +43,7 @@ _PACKAGES = ("jax", "jaxlib", "mlx", "numpy", "mlx-lm")
 
 
 def pair() -> str:
-    """Return the name of the running versions of Python and JAX, which is that of their folder."""
+    """Return the name of the running versions of Python and JAX, which is also the name of their folder."""
     import jax
 
     return f"python-{'.'.join(platform.python_version_tuple()[:2])}-jax-{jax.__version__}"
@@ -142,7 +142,7 @@ def _stored(folder: Path) -> tuple[dict[str, Any], dict[str, list[Row]]]:
 
 
 def _title(name: str) -> str:
-    """Return "Python 3.11, JAX 0.10.2" for the name of such a pair."""
+    """Return the title of a pair of versions, such as "Python 3.11, JAX 0.10.2"."""
     _, python, _, jax = name.split("-", 3)
     return f"Python {python}, JAX {jax}"
 
