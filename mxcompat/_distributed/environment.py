@@ -34,7 +34,7 @@ BACKENDS = ("any", "mpi", "ring", "nccl", "jaccl", "jaccl-ring")
 """MLX's backend names that launchers accept."""
 
 MEMBER = "MXCOMPAT_MEMBER"
-"""The variable with the id of the process that is the member; its children are not."""
+"""The environment variable with the process id of the group's member. Its child processes are not members."""
 
 _ALL = ("any", "mpi", "nccl", "jaccl", "ring")
 _NOT_RING = _ALL[:-1]
