@@ -110,15 +110,15 @@ def _as_variable(get: _Get, count: _Count) -> int:
 
 
 def _as_argument(get: _Get, count: _Count) -> int:
-    return _given(get(), count)
+    return _count_of_parameter(get(), count)
 
 
 def _as_argument_of_a_variable(get: _Get, count: _Count) -> int:
     x = get()
-    return _given(x, count)
+    return _count_of_parameter(x, count)
 
 
-def _given(x: Any, count: _Count) -> int:
+def _count_of_parameter(x: Any, count: _Count) -> int:
     return count() + 0 * (x is None)
 
 
@@ -147,11 +147,11 @@ def _as_temporary(get: _Get, count: _Count) -> int:
 
 def _as_attribute(get: _Get, count: _Count) -> int:
     holder = _Holder(get())
-    return _given(holder, count)
+    return _count_of_parameter(holder, count)
 
 
 def _as_element(get: _Get, count: _Count) -> int:
-    return min(_given(keep(get()), count) for keep in _CONTAINERS)
+    return min(_count_of_parameter(keep(get()), count) for keep in _CONTAINERS)
 
 
 _CONTAINERS: tuple[Callable[[Any], Any], ...] = (lambda x: [x], lambda x: (x,), lambda x: {0: x})
@@ -164,7 +164,7 @@ def _in_a_closure(get: _Get, count: _Count) -> int:
     def closure() -> Any:
         return x
 
-    return _given(closure, count)
+    return _count_of_parameter(closure, count)
 
 
 def _in_a_generator(get: _Get, count: _Count) -> int:
@@ -175,7 +175,7 @@ def _in_a_generator(get: _Get, count: _Count) -> int:
 
     suspended = generator()
     next(suspended)
-    return _given(suspended, count)
+    return _count_of_parameter(suspended, count)
 
 
 class _Context:
@@ -202,7 +202,7 @@ def _in_an_exception(get: _Get, count: _Count) -> int:
 
 
 def _as_memory(get: _Get, count: _Count) -> int:
-    return min(_given(memoryview(get()), count), _given(get()[:1], count))
+    return min(_count_of_parameter(memoryview(get()), count), _count_of_parameter(get()[:1], count))
 
 
 _HOLDERS = (

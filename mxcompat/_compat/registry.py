@@ -45,10 +45,10 @@ class Unpromised:
     def holds(self) -> bool:
         """True if the feature works as expected. The first access runs the probe."""
         if self._holds is None:
-            self._holds = self._found()
+            self._holds = self._probed()
         return self._holds
 
-    def _found(self) -> bool:
+    def _probed(self) -> bool:
         if self.name in WITHOUT:
             self.reason = "MXCOMPAT_WITHOUT names it"
             return False

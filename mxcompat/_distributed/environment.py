@@ -42,7 +42,7 @@ _NOT_RING = _ALL[:-1]
 
 def peers() -> Peers | None:
     """Return the processes that were started together with this one, or None if it was started alone."""
-    processes = _named() or _detected()
+    processes = _from_variables() or _detected()
     if processes is None or processes.size < 2 or os.environ.get(MEMBER, str(os.getpid())) != str(os.getpid()):
         return None
     os.environ[MEMBER] = str(os.getpid())
@@ -68,7 +68,7 @@ def own_gpu() -> int | None:
     return int(number) if 1 < int(count) <= gpus and "JAX_LOCAL_DEVICE_IDS" not in os.environ else None
 
 
-def _named() -> Peers | None:
+def _from_variables() -> Peers | None:
     """Return the processes that a launcher's variables describe."""
     rank = os.environ.get("MLX_RANK")
     if rank is not None and "MXCOMPAT_COORDINATOR" in os.environ:

@@ -95,7 +95,9 @@ def _launch(hosts: Sequence[Host], args: argparse.Namespace, command: Sequence[s
             starts.append(Start(whole, inherited | told, option("cwd"), is_remote=False))
         else:
             carried = {name: value for name, value in inherited.items() if name.startswith(_CARRIED)}
-            starts.append(Start(_by_ssh(host, whole, carried | told, option("cwd")), inherited, None, is_remote=True))
+            starts.append(
+                Start(_ssh_command(host, whole, carried | told, option("cwd")), inherited, None, is_remote=True)
+            )
         if option("dry_run") or option("verbose"):
             shown = [f"{name}={value}" for name, value in told.items()] if host.is_local else []
             sys.stdout.write(shlex.join([*shown, *starts[-1].command]) + "\n")
@@ -113,7 +115,7 @@ def _with_python(command: Sequence[str], python: str) -> list[str]:
     return [python, "-m", "mxcompat", *command] if is_program else list(command)
 
 
-def _by_ssh(host: Host, command: Sequence[str], told: dict[str, str], cwd: str | None) -> list[str]:
+def _ssh_command(host: Host, command: Sequence[str], told: dict[str, str], cwd: str | None) -> list[str]:
     """Return the ssh command for another machine.
 
     The program gets a terminal, so that it ends with ssh. A shell waits for the program, so that ssh returns an exit

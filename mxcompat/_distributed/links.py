@@ -93,7 +93,7 @@ class Links:
         if rank > self.rank and rank not in self._sockets:
             raise Gone(rank)
         try:
-            connection = self._to(rank)
+            connection = self._connection_to(rank)
             connection.settimeout(max(0.1, deadline - time.monotonic()))
             connection.sendall(message)
         except TimeoutError:
@@ -120,7 +120,7 @@ class Links:
                 unsent.discard(rank)
             if not missing and not unsent:
                 return messages
-            waiting = {self._to(r): r for r in missing if r < self.rank or r in self._sockets}
+            waiting = {self._connection_to(r): r for r in missing if r < self.rank or r in self._sockets}
             ready = self._ready([*waiting, self._listener], deadline)
             if not ready:
                 raise Late(missing or unsent)
@@ -177,7 +177,7 @@ class Links:
             with suppress(Gone, Late):  # ignore ranks that have ended
                 self.send(rank, framed(_LEAVING), time.monotonic())
 
-    def _to(self, rank: int) -> socket.socket:
+    def _connection_to(self, rank: int) -> socket.socket:
         """Return the connection to a lower rank, or to a higher one that has connected."""
         if rank not in self._sockets:
             self._sockets[rank] = self._connect(rank)
@@ -186,7 +186,7 @@ class Links:
     def _connect(self, rank: int) -> socket.socket:
         try:
             connection = socket.create_connection(self._endpoints[rank], timeout=30)
-            _settle(connection)
+            _set_options(connection)
             _send(connection, {"rank": self.rank, "secret": self._secret})
         except OSError:
             raise Gone(rank) from None
@@ -200,7 +200,7 @@ class Links:
         except (OSError, EOFError, ValueError):
             hello = {}
         if secrets.compare_digest(str(hello.get("secret")), self._secret):
-            _settle(connection)
+            _set_options(connection)
             self._sockets[int(hello["rank"])] = connection
         else:
             connection.close()
@@ -230,7 +230,7 @@ def _host_meeting(size: int, host: str, port: int, deadline: float) -> tuple[Lin
             for other in (connection, *sockets.values()):
                 _send(other, {"error": error})
             raise RuntimeError(f"[init] {error}.")
-        _settle(connection)
+        _set_options(connection)
         sockets[rank], ports[rank] = connection, hello["port"]
     hosts = _addresses(sockets)
     said = {
@@ -276,7 +276,7 @@ def _join(rank: int, size: int, host: str, port: int, deadline: float) -> tuple[
                 raise RuntimeError(f"[init] Rank 0 could not be met at {host}:{port} in time. ({error})") from None
             time.sleep(0.05)  # rank 0 may not have started yet
     listener = _listening(0, size)
-    _settle(connection)
+    _set_options(connection)
     connection.settimeout(max(0.1, deadline - time.monotonic()) + policy.GRACE_SECONDS)
     try:
         _send(connection, {"rank": rank, "size": size, "port": listener.getsockname()[1]})
@@ -285,7 +285,7 @@ def _join(rank: int, size: int, host: str, port: int, deadline: float) -> tuple[
         raise RuntimeError("[init] Rank 0 waited for others, and has ended, or waits still.") from None
     if "error" in said:
         raise RuntimeError(f"[init] {said['error']}.")
-    _settle(connection)
+    _set_options(connection)
     endpoints = [tuple(e) for e in said["endpoints"]]
     return Links(rank, listener, endpoints, said["secret"], {0: connection}), said["coordinator"]
 
@@ -314,7 +314,7 @@ def free_port() -> int:
         return taken.getsockname()[1]
 
 
-def _settle(connection: socket.socket) -> None:
+def _set_options(connection: socket.socket) -> None:
     connection.settimeout(None)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

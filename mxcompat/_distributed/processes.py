@@ -119,9 +119,9 @@ def run_all(starts: Sequence[Start]) -> int:
                 _start(starts, ranks, readers)
                 status = _first_failure([rank.process for rank in ranks])
             except KeyboardInterrupt:
-                status = _told(ranks, signal.SIGINT)
+                status = _signal_ranks(ranks, signal.SIGINT)
             except _Stopped as stopped:
-                status = _told(ranks, *stopped.args)
+                status = _signal_ranks(ranks, *stopped.args)
             with suppress(KeyboardInterrupt, _Stopped):  # a second signal ends the waiting
                 _end(ranks, at_once=status == 0)
     finally:
@@ -170,7 +170,7 @@ def _stopping() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _told(ranks: Sequence[_Rank], number: int) -> int:
+def _signal_ranks(ranks: Sequence[_Rank], number: int) -> int:
     """Send the signal to the ranks, and return the launcher's exit status after this signal."""
     for rank in ranks:
         rank.signal(number)

@@ -39,7 +39,7 @@ def without_derivative(x: Any, message: str) -> Any:
     return _constant().bind(x, message=message)
 
 
-def _made(name: str) -> Any:
+def _identity_primitive(name: str) -> Any:
     from jax.extend.core import Primitive  # imported here because the import is slow
 
     primitive = Primitive(name)
@@ -55,14 +55,14 @@ def _made(name: str) -> Any:
 
 @cache
 def _primitive() -> Any:
-    primitive = _made("forward_only")
+    primitive = _identity_primitive("forward_only")
     ad.deflinear2(primitive, _transposed)
     return primitive
 
 
 @cache
 def _constant() -> Any:
-    primitive = _made("without_derivative")
+    primitive = _identity_primitive("without_derivative")
 
     def rule(primals: Any, tangents: Any, *, message: str) -> Any:
         known = tangents[0]

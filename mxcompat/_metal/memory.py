@@ -259,9 +259,9 @@ class Traffic:
         value, chosen = self._picked(value, mask, axes)
         if value is None:
             return None
-        value = self._by_place(value, dims, batch)
+        value = self._in_view_order(value, dims, batch)
         if chosen is not None:
-            chosen = self._by_place(chosen, dims, batch)
+            chosen = self._in_view_order(chosen, dims, batch)
         before, after = max(0, -low), max(0, high + 1 - count)
         if before + after > count or (before + after and self._is_large(count)):
             return None
@@ -272,7 +272,7 @@ class Traffic:
         updated = self._updated(data, base, low, spread, [(c, n) for c, n, _ in dims], value, chosen)
         return updated[..., before : before + count] if before + after else updated
 
-    def _by_place(self, value: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
+    def _in_view_order(self, value: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
         """Transpose and reshape values over the axes of threads to values over the axes of groups and of the view."""
         extents = self.axes.extents
         places = [axis if axis >= 0 else ~axis for _, _, axis in dims]

@@ -166,7 +166,7 @@ for _op in ("sum", "product"):
     _define(f"prefix_exclusive_{_op}", _scan(_op, False))
 
 
-def _taken(lanes: Lanes, a: Scalar, source: Any) -> Scalar:
+def _lane_value(lanes: Lanes, a: Scalar, source: Any) -> Scalar:
     """Return the value of the lane `source`. If there is no such lane, a lane gets its own value."""
     xp = lanes.xp
     array = lanes.spread(lanes.n.array(a), a.type.dtype)
@@ -189,14 +189,14 @@ def _shuffle(lanes: Lanes, a: Scalar, lane: Scalar) -> Scalar:
         array = lanes.spread(lanes.n.array(a), a.type.dtype)
         k = k if k < lanes.width else 0
         return lanes.n.make(a.type, lanes.back(array[..., k : k + 1]), a.low, a.high)
-    return _taken(lanes, a, _number(lanes, lane))
+    return _lane_value(lanes, a, _number(lanes, lane))
 
 
 def _shifted(step: int, wraps: bool) -> Callable[..., Scalar]:
     def rule(lanes: Lanes, a: Scalar, by: Scalar) -> Scalar:
         if not by.static:
             source = lanes.lane() + step * _number(lanes, by)
-            return _taken(lanes, a, source % lanes.width if wraps else source)
+            return _lane_value(lanes, a, source % lanes.width if wraps else source)
         k = min(int(by.base), lanes.width)
         array = lanes.spread(lanes.n.array(a), a.type.dtype)
         xp = lanes.xp
@@ -213,13 +213,13 @@ def _shifted(step: int, wraps: bool) -> Callable[..., Scalar]:
 
 def _crossed(lanes: Lanes, a: Scalar, by: Scalar) -> Scalar:
     if not by.static:
-        return _taken(lanes, a, lanes.lane() ^ _number(lanes, by))
+        return _lane_value(lanes, a, lanes.lane() ^ _number(lanes, by))
     k = int(by.base)
     if not k:
         return a
     array = lanes.spread(lanes.n.array(a), a.type.dtype)
     if k & (k - 1) or 2 * k > lanes.width or lanes.width % (2 * k):
-        return _taken(lanes, a, lanes.lane() ^ np.int32(k))
+        return _lane_value(lanes, a, lanes.lane() ^ np.int32(k))
     pairs = array.reshape(*array.shape[:-1], lanes.width // (2 * k), 2, k)
     return lanes.n.make(a.type, lanes.back(lanes.xp.flip(pairs, -2).reshape(array.shape)), a.low, a.high)
 
@@ -258,7 +258,7 @@ def _first(lanes: Lanes) -> Any:
 
 def _broadcast_first(lanes: Lanes, a: Scalar) -> Scalar:
     first = _first(lanes)
-    return _shuffle(lanes, a, static(UINT, 0)) if first is None else _taken(lanes, a, first)
+    return _shuffle(lanes, a, static(UINT, 0)) if first is None else _lane_value(lanes, a, first)
 
 
 _define("broadcast_first", _broadcast_first)

@@ -91,7 +91,7 @@ def _product(walk: Any, operands: list[Value]) -> Value:
     lanes = Lanes(walk, 32)
     if lanes.width != 32:
         raise Problem("simdgroup_matrix in a threadgroup with fewer than 32 threads")
-    a, b = (_whole(lanes, value) for value in operands)
+    a, b = (_group_matrices(lanes, value) for value in operands)
     product = (a[..., :, :, None] * b[..., None, :, :]).sum(-2)
     split = product.reshape(*product.shape[:-2], 2, 4, 2, 2, 2)
     held = lanes.xp.moveaxis(split, -3, -4).reshape(*product.shape[:-2], 32, 2)
@@ -99,7 +99,7 @@ def _product(walk: Any, operands: list[Value]) -> Value:
     return Vector(walk.vector(FLOAT, 2), parts)
 
 
-def _whole(lanes: Lanes, value: Value) -> Any:
+def _group_matrices(lanes: Lanes, value: Value) -> Any:
     """Return the matrices of all SIMD groups, `(…, groups, 8, 8)`."""
     assert isinstance(value, Vector)
     parts = [lanes.spread(lanes.n.array(part), part.type.dtype).astype(np.float32) for part in value.parts]  # type: ignore[attr-defined]

@@ -238,10 +238,10 @@ class WalkBase(LocalArrays):
         if isinstance(type, StructType):
             if isinstance(memory, Records):
                 return [(m, t, index) for m, (_, t) in zip(memory.parts, type.fields, strict=True)]
-            return self._by_bytes(memory, type, index)
+            return self._fields_in_buffer(memory, type, index)
         raise Problem(f"a value of type {type} cannot be in memory")
 
-    def _by_bytes(self, memory: Memory, type: StructType, index: Scalar) -> list[tuple[Any, Type, Scalar]]:
+    def _fields_in_buffer(self, memory: Memory, type: StructType, index: Scalar) -> list[tuple[Any, Type, Scalar]]:
         """Return the memory, the type and the index of each field of a struct in a buffer, by C's memory layout."""
         fields: list[tuple[Any, Type, Scalar]] = []
         size, offset = size_of(type), 0

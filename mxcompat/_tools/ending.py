@@ -46,7 +46,7 @@ class ProcessEnd:
             background.leave_at_exit()
 
     def __exit__(self, _: Any, error: BaseException | None, traceback: TracebackType | None) -> None:
-        if not self._is_ours or not (background.is_busy() or _others()):
+        if not self._is_ours or not (background.is_busy() or _other_threads()):
             return
         if _has_service() or (is_imported() and processes.handler_of_jax() is None):
             background.settle()
@@ -54,7 +54,7 @@ class ProcessEnd:
         _end(error, policy.LONGEST_END * (perf_counter() - self._start))
 
 
-def _others() -> list[threading.Thread]:
+def _other_threads() -> list[threading.Thread]:
     """Return the threads that Python waits for, which may still start compilations."""
     return [t for t in threading.enumerate() if not t.daemon and t is not threading.current_thread()]
 
@@ -79,7 +79,7 @@ def _end(error: BaseException | None, seconds: float) -> None:
     processes.run_exit_handlers()
     flushed = _flush()
     _write_files()
-    _let_go(error)
+    _release_main(error)
     _close_files()
     if not (_flush() and flushed):
         status = 120  # Python has this exit status after a failed flush
@@ -110,7 +110,7 @@ def _reported(error: BaseException | None) -> int:
     return 1
 
 
-def _let_go(error: BaseException | None) -> None:
+def _release_main(error: BaseException | None) -> None:
     """Release the main module and the references to it, so that objects that only the program holds are finalized."""
     while error is not None:
         following = error.__cause__ or error.__context__

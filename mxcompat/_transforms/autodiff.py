@@ -189,14 +189,14 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
                 )
             if out.aval.shape != cotangents[k].shape:
                 raise _mismatch(out, cotangents[k].shape, only=len(result) == 1)
-        cotangent_nodes = _first_of_each(outputs, nodes_of(cotangents[: len(outputs)]))
+        cotangent_nodes = _without_repeats(outputs, nodes_of(cotangents[: len(outputs)]))
         body = capture.close(outputs, keep=True, derive=pulled_back(reals, cotangent_nodes))
     exchange(inner_primals, capture.placeholders, reals)
     node = _pull_back(body, reals, cotangent_nodes)
     return copied(result), wrap_all(node, len(body.outputs))
 
 
-def _first_of_each(outputs: Sequence[Node], cotangents: list[Node]) -> list[Node]:
+def _without_repeats(outputs: Sequence[Node], cotangents: list[Node]) -> list[Node]:
     """Replace the cotangent of a repeated output by zero: MLX counts each output once."""
     return [c if y not in outputs[:k] else apply(FULL, (scalar(0, aval((), c.aval.dtype)),), (c.aval.shape,))
             for k, (y, c) in enumerate(zip(outputs, cotangents, strict=True))]  # fmt: skip

@@ -52,7 +52,7 @@ def _of(op: Op, holds: Callable[[tuple], bool] = _always) -> Callable[[Body], Bo
         def pull(g: Any, y: Any, params: tuple, needs_grad: Sequence[bool], *inputs: Symbolic) -> Any:
             if not holds(params):
                 return plain and plain(g, y, params, needs_grad, *inputs)
-            traced = _made(body, dict(zip(op.params, params, strict=True)), y, inputs)
+            traced = _decomposed(body, dict(zip(op.params, params, strict=True)), y, inputs)
             places = [k for k, on in enumerate(needs_grad) if on]
             cotangents = g if isinstance(y, tuple) else (g,)
             derivatives = iter(inlined(traced.program, traced.values, tuple(places), cotangents, inputs))
@@ -62,7 +62,7 @@ def _of(op: Op, holds: Callable[[tuple], bool] = _always) -> Callable[[Body], Bo
         def push(tangents: Sequence[Any], y: Any, params: tuple, *inputs: Symbolic) -> Any:
             if not holds(params):
                 return plain_forward and plain_forward(tangents, y, params, *inputs)
-            traced = _made(body, dict(zip(op.params, params, strict=True)), y, inputs)
+            traced = _decomposed(body, dict(zip(op.params, params, strict=True)), y, inputs)
             derivatives = inlined_forward(traced.program, traced.values, tangents, inputs)
             if isinstance(y, tuple):
                 return derivatives
@@ -73,7 +73,7 @@ def _of(op: Op, holds: Callable[[tuple], bool] = _always) -> Callable[[Body], Bo
     return register
 
 
-def _made(body: Body, params: dict[str, Any], y: Any, inputs: Sequence[Symbolic]) -> Derivative:
+def _decomposed(body: Body, params: dict[str, Any], y: Any, inputs: Sequence[Symbolic]) -> Derivative:
     """Trace a decomposition for these inputs; its results get the shapes and dtypes of `y`."""
 
     def run(*symbols: Symbolic) -> list[Symbolic]:

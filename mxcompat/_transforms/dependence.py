@@ -83,10 +83,10 @@ def read_by(node: Node) -> Sequence[Node]:
 
 
 @DEPENDS.of(CALL, PURE_CALL, CHECKPOINT)
-def _of_call(params: tuple, result: int, behind_stops: bool) -> frozenset[int]:
+def _inputs_of_call(params: tuple, result: int, behind_stops: bool) -> frozenset[int]:
     return reached_inputs(params[0], frozenset([result]), behind_stops)
 
 
 @DEPENDS.of(TUPLE)
-def _of_tuple(params: tuple, result: int, behind_stops: bool) -> frozenset[int]:
+def _inputs_of_tuple(params: tuple, result: int, behind_stops: bool) -> frozenset[int]:
     return frozenset([result])

@@ -58,13 +58,13 @@ class _Rebuilt:
         self.nodes = {~k: n for k, n in enumerate(inputs)}
         self.narrow: dict[int, Aval] = {}
         for slot, (op, params, slots) in enumerate(program.instructions):
-            if not (fused and self._stays_narrow(slot, op, params, slots)):
-                self.nodes[slot] = self._made(op, params, slots)
+            if not (fused and self._skip_broadcast(slot, op, params, slots)):
+                self.nodes[slot] = self._apply_adapted(op, params, slots)
 
     def outputs(self) -> list[Node]:
-        return [*map(self._whole, self.program.out_slots)]
+        return [*map(self._broadcast, self.program.out_slots)]
 
-    def _stays_narrow(self, slot: int, op: Op, params: tuple, slots: tuple[int, ...]) -> bool:
+    def _skip_broadcast(self, slot: int, op: Op, params: tuple, slots: tuple[int, ...]) -> bool:
         """Skip a broadcast, or run an elementwise op on unbroadcast operands. Return False if neither applies."""
         if op is BROADCAST_TO:
             self.nodes[slot], before = self.nodes[slots[0]], self._before(slots[0])
@@ -80,13 +80,13 @@ class _Rebuilt:
     def _before(self, slot: int) -> Aval:
         return self.narrow.get(slot) or self.program.aval(slot)
 
-    def _whole(self, slot: int) -> Node:
+    def _broadcast(self, slot: int) -> Node:
         if slot in self.narrow:
             return apply(BROADCAST_TO, (self.nodes[slot],), (self.program.avals[slot].shape,))
         return self.nodes[slot]
 
-    def _made(self, op: Op, params: tuple, slots: tuple[int, ...]) -> Node:
-        inputs = tuple(map(self._whole, slots))
+    def _apply_adapted(self, op: Op, params: tuple, slots: tuple[int, ...]) -> Node:
+        inputs = tuple(map(self._broadcast, slots))
         if op in (SLICE, GATHER):
             _check_window(params[0], self.program.aval(slots[0]).shape, inputs[0].aval.shape)
         elif op in ADAPTED:

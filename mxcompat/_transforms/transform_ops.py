@@ -195,12 +195,12 @@ def _indices_error(op: Op) -> Callable[..., Exception]:
 
 
 @SUBPROGRAMS.of(CALL, CHECKPOINT, VMAP)
-def _as_they_are(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
+def _same_inputs(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     return [(params[0], active)]
 
 
 @SUBPROGRAMS.of(PURE_CALL)
-def _the_first(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
+def _first_inputs(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     return [(params[0], {k for k in active if k < params[1]})]
 
 

@@ -78,7 +78,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             outputs = flatten(value, require_array=True)
             flat_out = flat_axes(value, outputs, out_axes, "output ")
             body = capture.close(nodes_of(outputs))
-        flat_out = _placed(body.program, len(mapped), flat_out)
+        flat_out = _output_axes(body.program, len(mapped), flat_out)
         inputs = (*mapped, *body.captured)
         flat_in = (*along, *[None] * len(body.captured))
         over = mapped_over if has_effects(body.program) else _over_axis
@@ -95,7 +95,7 @@ def _over_axis(
     return apply(VMAP, inputs, (program, in_axes, out_axes, size))
 
 
-def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int | None, ...]:
+def _output_axes(program: Program, inputs: int, axes: list[int | None]) -> tuple[int | None, ...]:
     """Return the axes of a Program's outputs, with the new last axis for outputs that have None."""
     if None not in axes:
         return tuple(axes)

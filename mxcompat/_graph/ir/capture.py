@@ -135,9 +135,11 @@ class Capture:
         self.mapped: tuple[list[Node], list] | None = None
         kinds = {*map(type, arguments)}
         self._valueless = not kinds <= {Node, Promise}
-        self.placeholders = aliases(ALIAS, [*arguments], self.id) if kinds == {Node} else [*map(self._for, arguments)]
+        self.placeholders = (
+            aliases(ALIAS, [*arguments], self.id) if kinds == {Node} else [*map(self._placeholder, arguments)]
+        )
 
-    def _for(self, argument: Node | Aval | Promise) -> Node:
+    def _placeholder(self, argument: Node | Aval | Promise) -> Node:
         if type(argument) is Aval:
             return node(PLACEHOLDER, (), (), argument, self.id)
         if type(argument) is Promise:

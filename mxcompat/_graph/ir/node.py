@@ -169,7 +169,7 @@ def caller(depth: int = 2) -> tuple[CodeType, int] | None:
     """
     frame = caller_of(depth)
     if frame is not None and _own[frame.f_code.co_filename]:
-        frame = _outside(frame)
+        frame = _user_frame(frame)
     return (frame.f_code, frame.f_lasti) if frame is not None else None
 
 
@@ -230,7 +230,7 @@ items: Callable[..., list[Node]] = native.items if native else _items
 store: Callable[[Iterable[Node], Iterable[Any], int], list[Node]] = native.store if native else _store
 
 
-def _outside(frame: FrameType) -> FrameType:
+def _user_frame(frame: FrameType) -> FrameType:
     """Return the nearest frame that is not in one of our files."""
     while _own[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back

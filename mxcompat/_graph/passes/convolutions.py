@@ -47,10 +47,10 @@ def cut_before_convolving(module: Any) -> None:
             padding = np.array(op.attributes["padding"]).reshape(-1, 2)
             if padding.min(initial=0) < 0 and _element(op.operands[0]) in _FLOATS:
                 with ir.InsertionPoint(op):
-                    _cut(op, padding)
+                    _crop_input(op, padding)
 
 
-def _cut(op: Any, padding: Any) -> None:
+def _crop_input(op: Any, padding: Any) -> None:
     """Replace the negative paddings of a convolution by those of a `stablehlo.pad` before it. This also inserts the
     gaps of the axes that are cut, as a padding counts gaps, too."""
     x = op.operands[0]

@@ -34,17 +34,17 @@ def require(nbytes: int) -> None:
 
 def _available() -> int | None:
     """Return the number of bytes that this process can still allocate, or None if it is unknown."""
-    limits = [n for n in (_of_machine(), _of_group()) if n is not None]
+    limits = [n for n in (_free_on_machine(), _free_in_container()) if n is not None]
     return min(limits, default=None)
 
 
-def _of_machine() -> int | None:
+def _free_on_machine() -> int | None:
     """Return the machine's available memory, or its physical memory if that is unknown."""
     match = re.search(r"^MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
     return int(match[1]) * 1024 if match else policy.physical_memory()
 
 
-def _of_group() -> int | None:
+def _free_in_container() -> int | None:
     """Return the memory left under the container's limit (control groups, version 1 or 2)."""
     for limit, used in (
         ("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")

@@ -84,7 +84,7 @@ def _uses_blas(op: Op) -> bool:
 
 
 @analysis
-def _by_price(code: Code) -> tuple[list[int], list[int]]:
+def _by_cost_rule(code: Code) -> tuple[list[int], list[int]]:
     """Return the slots of instructions that have a cost rule, and of those that have none."""
     slots: tuple[list[int], list[int]] = ([], [])
     for k, (op, _, _) in enumerate(code.instructions):
@@ -131,7 +131,7 @@ def _nested(program: Program) -> list[Program]:
 def estimated_seconds(program: Program) -> float:
     """Return the estimated seconds of a run in NumPy."""
     avals = program.avals
-    priced, others = _by_price(program.code)
+    priced, others = _by_cost_rule(program.code)
     total = 0.0
     for slot in priced:
         op, params, slots = program.instructions[slot]

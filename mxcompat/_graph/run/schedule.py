@@ -50,7 +50,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
         return Segments(segments, False, None)
     scalars = tuple([leaves[k].value for k in program.scalars]) if program.scalars else ()
     if policy.REPRODUCIBLE or program.placement is not None:
-        plan = _apart(subgraph, roots, temporary, program)
+        plan = _segmented_plan(subgraph, roots, temporary, program)
         if plan is not None:
             return plan
     if policy.REPRODUCIBLE:
@@ -135,7 +135,7 @@ def _without_executable(
     return Compile(program, scalars, donated)
 
 
-def _apart(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, program: Program) -> Plan | None:
+def _segmented_plan(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, program: Program) -> Plan | None:
     """Return a plan in segments for a subgraph that cannot be one executable, because of its structure or of the
     placement of its data. Return None for other subgraphs."""
     code = subgraph.structure.code

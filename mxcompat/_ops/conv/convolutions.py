@@ -94,11 +94,11 @@ def _forward(spatial: int, x: Any, w: Any, stride: Any, padding: Any, dilation: 
     groups = _int(name, "groups", groups)
     nodes = _checked(name, x, w, groups)
     if spatial == 1:
-        stride, padding, dilation = (_spread(v, nodes[0]) for v in (stride, padding, dilation))
+        stride, padding, dilation = (_size_per_axis(v, nodes[0]) for v in (stride, padding, dilation))
     return wrap(apply(CONV, nodes, (stride, padding, padding, dilation, (1,) * len(stride), groups, False)))
 
 
-def _spread(sizes: Sizes, x: Node, single: bool = True) -> Sizes:
+def _size_per_axis(sizes: Sizes, x: Node, single: bool = True) -> Sizes:
     """Return one size for each axis. A single size is repeated for all axes of the input."""
     return sizes * (x.aval.ndim - 2) if single and len(sizes) == 1 else sizes
 
@@ -184,7 +184,9 @@ def _transposed(
     )  # fmt: skip
     groups = _int(name, "groups", groups)
     nodes = _checked(name, x, w, groups, read=spatial)
-    stride, padding, dilation, extra = (_spread(v, nodes[0], spatial == 1) for v in (stride, padding, dilation, extra))
+    stride, padding, dilation, extra = (
+        _size_per_axis(v, nodes[0], spatial == 1) for v in (stride, padding, dilation, extra)
+    )
     kernel = nodes[1].aval.shape[1:-1]
     low = tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=False))
     high = tuple(p + e for p, e in zip(low, extra, strict=False))
@@ -304,7 +306,9 @@ def conv_general(
     groups = _int(name, "groups", groups)
     nodes = _checked(name, input, weight, groups)
     neutral = (1, 0, 0, 1, 1)
-    stride, low, high, kernel, dilated = (_spread(v or (n,), nodes[0]) for v, n in zip(sizes, neutral, strict=True))
+    stride, low, high, kernel, dilated = (
+        _size_per_axis(v or (n,), nodes[0]) for v, n in zip(sizes, neutral, strict=True)
+    )
     return wrap(apply(CONV, nodes, (stride, low, high, kernel, dilated, groups, flip)))
 
 

@@ -94,7 +94,7 @@ def _infer(
     ):  # fmt: skip
         if min(sizes[what]) <= 0:
             raise ValueError(f"[conv] {heading} must be positive. Got {what} {format_shape(sizes[what])}.")
-    cut = (x.shape[0], *map(_cut, x.shape[1:-1], low, high), x.shape[-1])
+    cut = (x.shape[0], *map(_cropped_size, x.shape[1:-1], low, high), x.shape[-1])
     low, high = (tuple(max(p, 0) for p in padding) for padding in (low, high))
     out = []
     for k in range(spatial):
@@ -111,7 +111,7 @@ def _infer(
     return aval((x.shape[0], *out, w.shape[0]), promote(x.dtype, w.dtype))
 
 
-def _cut(n: int, low: int, high: int) -> int:
+def _cropped_size(n: int, low: int, high: int) -> int:
     """Return the size of an axis after negative padding."""
     return max(0, n + min(low, 0) + min(high, 0))
 

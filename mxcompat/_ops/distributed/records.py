@@ -138,7 +138,7 @@ def _again(record: Op, x: array, params: tuple) -> array:
 
 
 @EFFECT_PULLBACK.of(SUM, MAX, MIN, SEND)
-def _own(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> Sequence[Node]:
+def _same_cotangents(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> Sequence[Node]:
     return cotangents
 
 
@@ -162,7 +162,7 @@ def _own_share(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]
 
 
 @EFFECT_PULLBACK.of(RECV)
-def _nothing(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
+def _zero_cotangents(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
     return [zeros(x.aval.shape, x.aval.dtype)._node for x in inputs]
 
 
@@ -173,12 +173,12 @@ for _record in (SUM, MAX, MIN, GATHER, SCATTER):
 
 
 @EFFECT_PUSHFORWARD.of(SEND)
-def _kept(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> Sequence[Node]:
+def _same_tangents(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> Sequence[Node]:
     return tangents
 
 
 @EFFECT_PUSHFORWARD.of(RECV)
-def _still(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> list[Node]:
+def _zero_tangents(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> list[Node]:
     _, shape, dtype = params
     return [zeros(shape, dtype)._node]
 
@@ -187,7 +187,7 @@ for _record in (SUM, MAX, MIN, SEND):
     EFFECT_BATCH[_record] = lambda params, inputs, batched, size, record=_record: items(apply(record, inputs, params))
 
 
-def _behind_the_first(record: Op) -> Callable[..., list[Node]]:
+def _batch_after_first_axis(record: Op) -> Callable[..., list[Node]]:
     """Return the batching rule of a collective that joins or splits along the first axis."""
 
     def rule(params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> list[Node]:
@@ -199,8 +199,8 @@ def _behind_the_first(record: Op) -> Callable[..., list[Node]]:
     return rule
 
 
-EFFECT_BATCH[GATHER] = _behind_the_first(GATHER)
-EFFECT_BATCH[SCATTER] = _behind_the_first(SCATTER)
+EFFECT_BATCH[GATHER] = _batch_after_first_axis(GATHER)
+EFFECT_BATCH[SCATTER] = _batch_after_first_axis(SCATTER)
 
 
 @EFFECT_BATCH.of(RECV)

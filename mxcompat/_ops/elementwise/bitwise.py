@@ -52,7 +52,7 @@ def _right(x: Any, y: Any) -> Any:
     return shift(x, y)
 
 
-def _whole(x: Any) -> Any:
+def _to_integers(x: Any) -> Any:
     """Return floats that stand for integers as integers. JAX differentiates such integers as floats; the derivative
     ends here."""
     if jnp.issubdtype(x.dtype, np.floating):
@@ -74,7 +74,7 @@ def _bitwise(
         return aval(broadcast(a.shape, b.shape), kind)
 
     def lower(x: Any, y: Any) -> Any:
-        x, y = _whole(x), _whole(y)
+        x, y = _to_integers(x), _to_integers(y)
         want = result(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
         if want._kind == "f":  # the operands are a uint64 and an int64 that stands for a uint64
             want = avals.uint64
@@ -120,7 +120,8 @@ right_shift = _bitwise(
     "right_shift", _shift(_right), "Return the first array's bits, moved down by the second.", _shifted
 )
 bitwise_invert = unary(
-    "bitwise_invert", lambda x: ~_whole(x), same, "Return each element with every bit flipped; for bools, logical not.",
+    "bitwise_invert", lambda x: ~_to_integers(x), same,
+    "Return each element with every bit flipped; for bools, logical not.",
     not_for="fc", message="Bitwise inverse only allowed on integer types.", sample=Sample(-3.0, 7.0, smooth=False),
     of_bools=logical_not,
 )  # fmt: skip

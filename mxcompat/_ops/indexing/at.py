@@ -94,10 +94,10 @@ class ArrayAt:
             raise ValueError("Must give indices to array.at (e.g. `x.at[0].add(4)`).")
         new = value_node(value, x.aval.dtype)
         if index is None or index is Ellipsis:
-            return _whole(mode, x, new, strip=index is Ellipsis)
+            return _elementwise(mode, x, new, strip=index is Ellipsis)
         if not x.aval.shape:
             parse(index, (), "scatter")
-            return _whole(mode, x, new, strip=True)
+            return _elementwise(mode, x, new, strip=True)
         if mode == "subtract":
             if new.aval.dtype._kind == "b":
                 raise ValueError("[negative] Not supported for bool, use logical_not instead.")
@@ -116,7 +116,7 @@ def at(x: array) -> ArrayAt:
     return updates
 
 
-def _whole(mode: str, x: Node, value: Node, strip: bool) -> array:
+def _elementwise(mode: str, x: Node, value: Node, strip: bool) -> array:
     """Return the plain binary op with dtype promotion, which is what `x.at[...]` and `x.at[None]` mean."""
     shape = value.aval.shape
     stretch(stripped(shape) if strip else shape, x.aval.shape)

@@ -56,7 +56,7 @@ def _lined_up(x: Node, on: bool, shape: tuple[int, ...], ndim: int, size: int) -
     return reshaped(x, size, *[1] * (ndim - len(shape)), *shape) if on else reshaped(x, *shape)
 
 
-def _whole(x: Node, on: bool, size: int) -> Node:
+def _with_batch_axis(x: Node, on: bool, size: int) -> Node:
     return x if on else broadcast_unbatched(x, size)
 
 
@@ -147,7 +147,7 @@ def _slice_update(op: Op, params: tuple, inputs: tuple, batched: tuple, size: in
     shape, _, _ = value_shapes(_shape(value, batched[1]), source, plan, ())
     value = _lined_up(value, batched[1], shape, len(source), size)
     block = [(1, 1, None) if e == "i" else e for e in plan if e != "+"]
-    return apply(op, (_whole(x, batched[0], size), value, *starts), ((":", *block), mode))
+    return apply(op, (_with_batch_axis(x, batched[0], size), value, *starts), ((":", *block), mode))
 
 
 @BATCH.of(SCATTER)
@@ -164,7 +164,7 @@ def _scatter(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) ->
     value = _lined_up(value, batched[1], shape, len(target), size)
     value = apply(TABLE["broadcast_to"], (value,), ((size, *target),))
     axes = [*range(1 + len(target))]
-    x = _whole(x, batched[0], size)
+    x = _with_batch_axis(x, batched[0], size)
     if not any(batched[2:]):
         if ndim and not together:
             value = _permuted(value, [*axes[1 : 1 + ndim], 0, *axes[1 + ndim :]])
@@ -179,7 +179,7 @@ def _masked_scatter(op: Op, params: tuple, inputs: tuple, batched: tuple, size: 
     x, value, mask = inputs
     if batched[2]:
         return None
-    x = _last(_whole(x, batched[0], size))
+    x = _last(_with_batch_axis(x, batched[0], size))
     value = _last(value) if batched[1] else reshaped(value, *value.aval.shape, 1)
     return swapped_in(apply(op, (x, value, mask)), x.aval.ndim - 1)
 
@@ -193,7 +193,7 @@ def _last(x: Node) -> Node:
 def _scatter_axis(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node:
     (axis,) = params
     x, values, indices = inputs
-    x = _whole(x, batched[0], size)
+    x = _with_batch_axis(x, batched[0], size)
     shape = x.aval.shape
     if axis is None:
         x, axis = reshaped(x, size, x.aval.size // size), 0
@@ -212,7 +212,7 @@ def _dynamic_update(op: Op, params: tuple, inputs: tuple, batched: tuple, size: 
     axes = [axis % len(source) for axis in params[0]]
     update = _lined_up(update, batched[1], shape, len(source), size)
     update = apply(TABLE["broadcast_to"], (update,), ((size, *update_shape(source, shape, axes)),))
-    return apply(op, (_whole(x, batched[0], size), update, starts), (tuple([axis + 1 for axis in axes]),))
+    return apply(op, (_with_batch_axis(x, batched[0], size), update, starts), (tuple([axis + 1 for axis in axes]),))
 
 
 @BATCH.of(FILL)

@@ -132,7 +132,7 @@ def _write(x: Any, value: Any, *inputs: Any, plan: Plan, mode: str) -> Any:
         value = scatter(layout(items, len(kept)), mode, block.reshape(kept), value, *indices).reshape(block.shape)
     else:
         value = value.reshape(block_shape(x.shape, plan))
-        inside = _inside(x.shape, entries, starts)
+        inside = _in_bounds(x.shape, entries, starts)
         if mode != "set" or inside is not None:
             block = narrow(x, entries, starts) if partial_write else x
             value = _combine(mode, block, value, last=is_whole(x.shape, plan))
@@ -146,7 +146,7 @@ def is_whole(shape: tuple[int, ...], plan: Plan) -> bool:
     return "a" not in plan and not backwards and block_shape(shape, plan) == shape
 
 
-def _inside(shape: tuple[int, ...], entries: Sequence[Any], starts: Sequence[Any]) -> Any:
+def _in_bounds(shape: tuple[int, ...], entries: Sequence[Any], starts: Sequence[Any]) -> Any:
     """Return a mask of the single positions from arrays that are in bounds, or None if there are no such positions."""
     single = [(start, n) for start, entry, n in zip(starts, entries, shape, strict=True) if entry == "a"]
     inside = None

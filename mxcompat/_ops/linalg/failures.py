@@ -16,7 +16,7 @@ from ..random.continuous import MULTIVARIATE_NORMAL
 from .common import transpose
 from .decompositions import SINGULAR_VALUES, SVD
 from .norm import NORM, is_spectral
-from .solve import CHOLESKY_INV, INV, PINV, SOLVE, SOLVE_TRIANGULAR, TRI_INV, operands, spread
+from .solve import CHOLESKY_INV, INV, PINV, SOLVE, SOLVE_TRIANGULAR, TRI_INV, fill_with_nan, operands
 
 __all__: list[str] = []
 
@@ -55,8 +55,8 @@ def _fails(op: Op, message: str, code: Callable[..., Any], when: Callable[[tuple
     )
 
 
-_fails(INV, _LU, lambda _, a: _zero_pivot(transpose(spread(a))))
-_fails(SOLVE, _TRIANGLE, lambda _, a, b: _zero_pivot(spread(operands(a, b)[0])))
+_fails(INV, _LU, lambda _, a: _zero_pivot(transpose(fill_with_nan(a))))
+_fails(SOLVE, _TRIANGLE, lambda _, a, b: _zero_pivot(fill_with_nan(operands(a, b)[0])))
 for _op in (TRI_INV, CHOLESKY_INV, SOLVE_TRIANGULAR):
     _fails(_op, _TRIANGLE, lambda _, a, *b: _zero_on_diagonal(a))
 for _op in (SVD, SINGULAR_VALUES, PINV):

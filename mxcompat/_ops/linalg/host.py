@@ -65,7 +65,7 @@ def _finite(x: Any) -> Any:
     return x
 
 
-def _spread(a: Any) -> Any:
+def _fill_with_nan(a: Any) -> Any:
     """Fill each matrix that contains a NaN with NaN. LAPACK never chooses a NaN as a pivot, so its result may lack the
     NaN."""
     none = np.isnan(a).any((-2, -1), keepdims=True)
@@ -91,7 +91,7 @@ def _regular(a: Any) -> Any:
 @HOST.of(INV)
 @or_xla
 def _host_inv(out: Any, params: tuple, a: Any) -> Any:
-    return swapped(np.linalg.inv(_regular(swapped(_spread(a)))))
+    return swapped(np.linalg.inv(_regular(swapped(_fill_with_nan(a)))))
 
 
 @HOST.of(TRI_INV)
@@ -121,7 +121,7 @@ def _columns(out: Any, b: Any) -> Any:
 @HOST.of(SOLVE)
 @or_xla
 def _host_solve(out: Any, params: tuple, a: Any, b: Any) -> Any:
-    a = _regular(_spread(rounded(a, out.dtype._numpy)))
+    a = _regular(_fill_with_nan(rounded(a, out.dtype._numpy)))
     return np.linalg.solve(a, _columns(out, b)).reshape(out.shape)
 
 

@@ -42,7 +42,7 @@ def _of_not_finite(a: Any) -> Any:
     """
     *batch, m, n = a.shape
     nothing = a, jnp.zeros((*batch, min(m, n)), jnp.int32), jnp.zeros((*batch, m), jnp.int32)
-    return jax.lax.cond(jnp.isfinite(a).all(), lambda a: nothing, _by_column, a)
+    return jax.lax.cond(jnp.isfinite(a).all(), lambda a: nothing, _factors_by_column, a)
 
 
 @_of_not_finite.def_vmap
@@ -50,7 +50,7 @@ def _of_more(size: int, mapped: list[bool], a: Any) -> tuple[Any, tuple[bool, ..
     return _of_not_finite(a), (True, True, True)
 
 
-def _by_column(a: Any) -> tuple[Any, Any, Any]:
+def _factors_by_column(a: Any) -> tuple[Any, Any, Any]:
     """Return the factors of matrices that are not finite, on which LAPACK's versions and devices disagree.
 
     The result is MLX's: a NaN is never the largest of a column, unless it is the first.

@@ -16,12 +16,24 @@ from ..define import broadcast, op
 from .common import FLOATS, check_matrix, check_square, matmul, matrix, transpose
 
 __all__ = [
-    "CHOLESKY_INV", "INV", "PINV", "SOLVE", "SOLVE_TRIANGULAR", "TRI_INV", "cholesky_inv", "inv", "operands", "pinv",
-    "solve", "solve_triangular", "spread", "tri_inv",
+    "CHOLESKY_INV",
+    "INV",
+    "PINV",
+    "SOLVE",
+    "SOLVE_TRIANGULAR",
+    "TRI_INV",
+    "cholesky_inv",
+    "fill_with_nan",
+    "inv",
+    "operands",
+    "pinv",
+    "solve",
+    "solve_triangular",
+    "tri_inv",
 ]  # fmt: skip
 
 
-def spread(a: Any) -> Any:
+def fill_with_nan(a: Any) -> Any:
     """Fill each matrix that contains a NaN with NaN. LAPACK never chooses a NaN as a pivot, so its result may lack the
     NaN."""
     return a * jnp.where(jnp.isnan(a).any((-2, -1), keepdims=True), jnp.nan, 1).astype(a.dtype)
@@ -43,7 +55,7 @@ def _cholesky_inverse(a: Any, upper: bool) -> Any:
 
 def _inverse(a: Any) -> Any:
     """Return the inverse. MLX factorizes the transpose, which may have zero pivots where the matrix has none."""
-    return transpose(jnp.linalg.inv(transpose(spread(a)))) if a.size else a
+    return transpose(jnp.linalg.inv(transpose(fill_with_nan(a)))) if a.size else a
 
 
 INV = op("linalg_inv", _inverse, lambda a: a)
@@ -178,7 +190,7 @@ def operands(a: Any, b: Any) -> tuple[Any, Any, bool]:
 
 def _solve(a: Any, b: Any) -> Any:
     a, b, vector = operands(a, b)
-    x = jnp.linalg.solve(spread(a), b) if a.size and b.size else b
+    x = jnp.linalg.solve(fill_with_nan(a), b) if a.size and b.size else b
     return x[..., 0] if vector else x
 
 

@@ -97,7 +97,7 @@ def _transposed(node: Node, axis: int, pad: Padding) -> Node:
 
 
 @PADDING.of(TABLE["concatenate"], TABLE["repeat"])
-def _beside(node: Node, axis: int, pad: Padding) -> Node:
+def _along_other_axis(node: Node, axis: int, pad: Padding) -> Node:
     """Return the padded result of an op that works along another axis (its last param). Raise Exact if the op flattens
     the array."""
     along = node.params[-1]

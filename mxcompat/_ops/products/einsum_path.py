@@ -76,7 +76,7 @@ def _order(labels: tuple[str, ...], result: str, pairs: tuple[tuple[str, int], .
         contractions.append(best)
         spent += rank[1]
         terms = [t for k, t in enumerate(terms) if k not in best.places] + [best.kept]
-        known = [(r, _moved(c, best.places)) for r, c in known if not set(c.places) & set(best.places)]
+        known = [(r, _reindexed(c, best.places)) for r, c in known if not set(c.places) & set(best.places)]
         fresh = [(k, len(terms) - 1) for k in range(len(terms) - 1)]
     return contractions
 
@@ -97,7 +97,7 @@ def _ranked(
     return ranked
 
 
-def _moved(contraction: Contraction, removed: tuple[int, ...]) -> Contraction:
+def _reindexed(contraction: Contraction, removed: tuple[int, ...]) -> Contraction:
     """Return a contraction with its indices adjusted to the removal of the operands at the indices `removed`."""
     return contraction._replace(places=tuple([p - sum(g < p for g in removed) for p in contraction.places]))
 

@@ -145,7 +145,7 @@ def _pull_masked(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: 
     return gx, gy, *[None] * len(masks)
 
 
-def _inside(x: Any, segments: Any) -> Any:
+def _segment_mask(x: Any, segments: Any) -> Any:
     """Return a mask `(..., 1, K)` of the indices of the inner axis that are in each segment."""
     places = np.arange(x.shape[1]).astype(segments.dtype)
     return ((places >= segments[..., :1]) & (places < segments[..., 1:]))[..., None, :]
@@ -158,18 +158,18 @@ def _segmented(x: Any, y: Any, inside: Any) -> Any:
 @HOST.of(SEGMENTED_MM)
 def _host_segmented(out: Any, params: tuple, x: Any, y: Any, segments: Any) -> Any:
     dtype = out.dtype._numpy
-    return rounded(_segmented(widened(x, dtype), widened(y, dtype), _inside(x, segments)), dtype)
+    return rounded(_segmented(widened(x, dtype), widened(y, dtype), _segment_mask(x, segments)), dtype)
 
 
 @PULLBACK.of(SEGMENTED_MM)
 def _pull_segmented(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any, segments: Any) -> Any:
     x, y = widened(x, out.dtype), widened(y, out.dtype)
-    inside = _inside(x, segments)
+    inside = _segment_mask(x, segments)
     gx, gy = pull_product(widened(g, out.dtype), np.where(inside, x, x.dtype.type(0)), y, needs_grad)
     return np.where(inside, gx, gx.dtype.type(0)) if needs_grad[0] else None, gy, None
 
 
 @PUSHFORWARD.of(SEGMENTED_MM)
 def _push_segmented(tangents: Any, out: Any, params: tuple, x: Any, y: Any, segments: Any) -> Any:
-    inside = _inside(x, segments)
+    inside = _segment_mask(x, segments)
     return bilinear(lambda a, b: _segmented(a, b, inside), tangents[:2], out.dtype, x, y)

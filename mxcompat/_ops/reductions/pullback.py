@@ -19,7 +19,7 @@ from .reduce import size_of
 __all__: list[str] = []
 
 
-def _kept(g: Any, params: tuple, x: Any) -> Any:
+def _with_reduced_axes(g: Any, params: tuple, x: Any) -> Any:
     """Return an array that has the shape of the result, reshaped to keep the reduced axes of `x`."""
     axes, keepdims = params[:2]
     if keepdims or len(axes) == x.ndim:
@@ -33,7 +33,7 @@ def _summed(x: Any, params: tuple) -> Any:
 
 @PULLBACK.of(TABLE["sum"])
 def _sum_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
-    return (_kept(g, params, x),)
+    return (_with_reduced_axes(g, params, x),)
 
 
 @PUSHFORWARD.of(TABLE["sum"])
@@ -43,7 +43,7 @@ def _sum_forth(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
 
 @PULLBACK.of(TABLE["mean"])
 def _mean_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
-    return (_kept(widened(g) / size_of(x, params[0]), params, x),)
+    return (_with_reduced_axes(widened(g) / size_of(x, params[0]), params, x),)
 
 
 @PUSHFORWARD.of(TABLE["mean"])
@@ -62,15 +62,15 @@ def _weighted(name: str, weights: Callable[..., Any]) -> None:
     def pullback(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
         if not params[0]:
             return (g,)
-        cotangents = weights(_kept(widened(y), params, x), params, widened(x))
-        cotangents *= _kept(widened(g), params, x)  # multiply in place, because the array may be large
+        cotangents = weights(_with_reduced_axes(widened(y), params, x), params, widened(x))
+        cotangents *= _with_reduced_axes(widened(g), params, x)  # multiply in place, because the array may be large
         return (cotangents,)
 
     def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
         (t,) = tangents
         if not params[0]:
             return t
-        return _summed(widened(t) * weights(_kept(widened(y), params, x), params, widened(x)), params)
+        return _summed(widened(t) * weights(_with_reduced_axes(widened(y), params, x), params, widened(x)), params)
 
     PULLBACK[op] = pullback
     PUSHFORWARD[op] = pushforward
@@ -94,7 +94,7 @@ def _extreme(name: str) -> None:
     def pullback(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
         if not params[0]:
             return (g,)
-        y, g = _kept(y, params, x), _kept(widened(g), params, x)
+        y, g = _with_reduced_axes(y, params, x), _with_reduced_axes(widened(g), params, x)
         equal = x == y
         return (equal * (g / _count(equal, params, g.dtype)),)
 
@@ -164,7 +164,7 @@ def _directions(params: tuple, x: Any) -> tuple[Any, int]:
 @PULLBACK.of(TABLE["var"])
 def _var_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
     directions, divisor = _directions(params, x)
-    return (_kept(widened(g) / divisor, params, x) * directions,)
+    return (_with_reduced_axes(widened(g) / divisor, params, x) * directions,)
 
 
 @PUSHFORWARD.of(TABLE["var"])

@@ -26,7 +26,7 @@ from .sorting import sorted_values
 __all__ = ["median", "std", "var"]
 
 
-def _spread(dtype: Dtype) -> Dtype:
+def _deviation_dtype(dtype: Dtype) -> Dtype:
     return avals.float32 if dtype._kind == "c" else as_float(dtype)
 
 
@@ -69,7 +69,7 @@ def _wide_var_jvp(axes: tuple[int, ...], keepdims: bool, ddof: int, primals: Any
 
 
 def _var_aval(a: Aval, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Aval:
-    return aval(reduced(a.shape, axes, keepdims), _spread(a.dtype))
+    return aval(reduced(a.shape, axes, keepdims), _deviation_dtype(a.dtype))
 
 
 def _var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:

@@ -16,7 +16,7 @@ from mxcompat import nn, optimizers
 from mxcompat._array.array import array
 from mxcompat._dropin import RENAMED, is_of_others
 
-__all__ = ["PLAIN", "has_attribute", "is_mlx", "lookup", "missing", "of_others", "parameters", "result"]
+__all__ = ["PLAIN", "foreign_module", "has_attribute", "is_mlx", "lookup", "missing", "parameters", "result"]
 
 PLAIN = (array, nn.Module, optimizers.Optimizer)
 """The classes whose instances are followed."""
@@ -29,7 +29,7 @@ def is_mlx(module: str) -> bool:
     return module == "mlx" or module.startswith("mlx.")
 
 
-def of_others(name: str) -> str | None:
+def foreign_module(name: str) -> str | None:
     """Return the module of another distribution that contains this name, or None."""
     top = ".".join(name.split(".")[:2])
     return top if top in _OTHERS or is_of_others(top) else None

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .names import is_mlx, of_others
+from .names import foreign_module, is_mlx
 
 __all__ = ["Annotated", "Entry", "Imported", "Scope", "Self", "Value", "assigned_variables", "loop_variables"]
 
@@ -138,12 +138,12 @@ def _bound(node: ast.AST) -> Iterator[tuple[str, Binding]]:
     """Yield the names that a node itself binds."""
     if isinstance(node, ast.Import):
         for item in node.names:
-            if is_mlx(item.name) and of_others(item.name) is None:
+            if is_mlx(item.name) and foreign_module(item.name) is None:
                 yield item.asname or "mlx", Imported(item.name if item.asname else "mlx")
             else:
                 yield (item.asname or item.name.split(".")[0]), None
     elif isinstance(node, ast.ImportFrom):
-        ours = not node.level and node.module and is_mlx(node.module) and of_others(node.module) is None
+        ours = not node.level and node.module and is_mlx(node.module) and foreign_module(node.module) is None
         for item in node.names:
             yield item.asname or item.name, Imported(f"{node.module}.{item.name}") if ours else None
     elif isinstance(node, ast.Assign):

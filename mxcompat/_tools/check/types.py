@@ -74,7 +74,7 @@ class Types:
         key = (where, name)
         if key not in self._names:
             self._names[key] = _PENDING
-            self._names[key] = _one(self._of_binding(binding, where) for binding in where.bindings[name])
+            self._names[key] = _common_type(self._of_binding(binding, where) for binding in where.bindings[name])
         return self._names[key]
 
     def _of_binding(self, binding: Any, scope: Scope) -> Type:
@@ -115,7 +115,9 @@ class Types:
         if key not in self._attributes:
             self._attributes[key] = _PENDING
             values = scope.attributes.get(name, []) if name not in scope.replaced else []
-            self._attributes[key] = _one(self.of(value, s) if value is not None else None for value, s in values)
+            self._attributes[key] = _common_type(
+                self.of(value, s) if value is not None else None for value, s in values
+            )
         return self._attributes[key]
 
     def _of_call(self, node: ast.Call, scope: Scope) -> Type:
@@ -154,7 +156,7 @@ class Types:
         return base if base in (ARRAY, _PENDING) else None
 
     def _of_choice(self, node: ast.IfExp, scope: Scope) -> Type:
-        return _one([self.of(node.body, scope), self.of(node.orelse, scope)])
+        return _common_type([self.of(node.body, scope), self.of(node.orelse, scope)])
 
 
 _RULES: dict[type, Any] = {
@@ -199,7 +201,7 @@ def _instance(type_: Type) -> Type:
     return ARRAY if target is array else None
 
 
-def _one(types: Iterable[Type]) -> Type:
+def _common_type(types: Iterable[Type]) -> Type:
     """Return the type that all of these are, or None if they differ."""
     distinct = {type_ for type_ in types if type_ is not _PENDING}
     return distinct.pop() if len(distinct) == 1 else None

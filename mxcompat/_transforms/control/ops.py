@@ -36,7 +36,7 @@ Run = Callable[[Program, Sequence[Any]], tuple[list[Any], list[Any]]]
 """A function that runs a body. It returns the body's outputs, and the error codes of instructions that failed."""
 
 
-def _plainly(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def _without_codes(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     return program.replay(inputs), []
 
 
@@ -73,7 +73,7 @@ def _scan_avals(*_: Aval, program: Program, carry: int, sequences: int, length: 
 
 SCAN = Op(
     "scan",
-    lambda *inputs, **params: _scan(_plainly, inputs, **params)[0],
+    lambda *inputs, **params: _scan(_without_codes, inputs, **params)[0],
     _scan_avals,
     ("program", "carry", "sequences", "length", "reverse"),
 )
@@ -106,7 +106,7 @@ def _while(
 
 WHILE = Op(
     "while_loop",
-    lambda *inputs, **params: _while(_plainly, inputs, **params, codes=0)[0],
+    lambda *inputs, **params: _while(_without_codes, inputs, **params, codes=0)[0],
     lambda *_, program, test, carry: program.out_avals,
     ("program", "test", "carry"),
 )
@@ -141,7 +141,7 @@ def _cond(
 
 COND = Op(
     "cond",
-    lambda *inputs, **params: _cond(_plainly, inputs, **params)[0],
+    lambda *inputs, **params: _cond(_without_codes, inputs, **params)[0],
     lambda *_, branches, reads: branches[0].out_avals,
     ("branches", "reads"),
     smooth=slice(1, None),
