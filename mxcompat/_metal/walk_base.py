@@ -270,7 +270,7 @@ class WalkBase(LocalArrays):
         if not isinstance(type, ScalarType):
             raise Problem(f"threadgroup memory of type {type} is not in the supported language")
         shape = (*self.axes.extents[: self.axes.batch], count)
-        # the key is negative, unlike those of variables: every loop carries this memory, even one that declares it
+        # unlike a variable's key, this one is negative: every loop carries this memory, even a loop that declares it
         self.group_cells -= 1
         return Memory(
             name, type, None if self.space.traced else self.space.xp.zeros(shape, type.dtype), self.axes.batch,

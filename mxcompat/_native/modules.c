@@ -54,7 +54,7 @@ static int passes(PyObject *name, PyObject *value, PyObject *frozen) {
 
 static PyObject *parameters_of(PyObject *module, int trainable);
 
-/* Return the parameters in a value that passes, an entry of a module with this name. */
+/* Return the parameters in `value`, the entry `name` of a module, for which `passes` is true. */
 static PyObject *parameters_in(PyObject *name, PyObject *value, PyObject *frozen, int trainable);
 
 /* Return the parameters in an item of a list or dictionary, or an empty dictionary if the item does not pass. */

@@ -36,7 +36,7 @@ typedef struct {
     size_t x_apart, panels, tile, sums, scratch; /* the last three are sizes of a thread's memory, in floats */
     const uint8_t *end;  /* the end of all matrices */
     size_t *lines;       /* for each row of the current wave, its number in x; after these, its number in y */
-    float *x, *memory;   /* the rows of x as floats; the memory of all threads */
+    float *x, *memory;   /* the rows of x, converted to floats; and the memory of all threads */
     const Block *blocks;
 } Task;
 

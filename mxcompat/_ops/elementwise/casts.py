@@ -112,8 +112,8 @@ def view(a: Any, dtype: Dtype, stream: Any = None) -> array:
         An array with the given dtype.
 
     Raises:
-        ValueError: if the last axis does not hold a whole number of elements of the dtype. Also when it is
-            differentiated, unless the result passes through `stop_gradient`.
+        ValueError: if the last axis does not hold a whole number of elements of the dtype; when it is differentiated,
+            unless the result passes through `stop_gradient`.
 
     Example:
         >>> mx.view(mx.array([1.0]), mx.uint32)
