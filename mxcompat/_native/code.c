@@ -195,18 +195,18 @@ static PyObject *followed(PyObject **env, Py_ssize_t instructions, Py_ssize_t co
 
 /* Fill an environment, from the roots back to the leaves. */
 static int follow_back(Path *path, PyObject **env, PyObject *roots, PyObject *placeholders, PyObject *trace) {
-    Py_ssize_t instructions = path->instructions, leaves = path->leaves, given = PyTuple_Size(placeholders);
-    int same = given <= leaves && PyTuple_Size(roots) == path->roots, in_capture = PyObject_IsTrue(trace);
+    Py_ssize_t instructions = path->instructions, leaves = path->leaves, count = PyTuple_Size(placeholders);
+    int same = count <= leaves && PyTuple_Size(roots) == path->roots, in_capture = PyObject_IsTrue(trace);
     if (in_capture < 0)
         return -1;
-    for (Py_ssize_t k = 0; same == 1 && k < given; k++)
+    for (Py_ssize_t k = 0; same == 1 && k < count; k++)
         same = put(env, instructions + leaves - 1 - k, PyTuple_GetItem(placeholders, k));
     for (Py_ssize_t k = 0; same == 1 && k < path->roots; k++)
         same = put(env, path->root[k], PyTuple_GetItem(roots, k));
     for (Py_ssize_t k = instructions; same == 1 && k-- > 0;)
         same = follow_instruction(&path->instruction[k], env, env[k], in_capture);
     for (Py_ssize_t k = 0; same == 1 && k < leaves; k++)
-        same = is_leaf(env[instructions + leaves - 1 - k], path->kind[k], k < given, trace, in_capture);
+        same = is_leaf(env[instructions + leaves - 1 - k], path->kind[k], k < count, trace, in_capture);
     return same;
 }
 

@@ -163,13 +163,13 @@ typedef struct {
 } Tiles;
 
 /* Find the taps that read at least one input for some pixels, and return how many there are. */
-static size_t find_taps(const Task *task, const Pixel *pixels, size_t count, size_t *found) {
+static size_t find_taps(const Task *task, const Pixel *pixels, size_t count, size_t *numbers) {
     size_t taps = 0;
     for (size_t t = 0; t < task->taps; t++) {
         size_t m = 0;
         while (m < count && input_of(task, &pixels[m], task->tap[t]) == NULL)
             m++;
-        found[taps] = t;
+        numbers[taps] = t;
         taps += m < count;
     }
     return taps;

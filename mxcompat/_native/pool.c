@@ -51,8 +51,8 @@ static size_t processors(void) {
     if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
         return (size_t)CPU_COUNT(&allowed);
 #endif
-    long found = sysconf(_SC_NPROCESSORS_ONLN);
-    return found > 0 ? (size_t)found : 1;
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? (size_t)count : 1;
 }
 
 static void take_parts(Job *job, size_t participant) {
@@ -107,8 +107,8 @@ static void start(void) {
     sigfillset(&all);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals must be delivered to Python's threads */
-    size_t wanted = processors() - 1;
-    while (pool.threads < wanted && pool.threads < MOST_THREADS &&
+    size_t most = processors() - 1;
+    while (pool.threads < most && pool.threads < MOST_THREADS &&
            pthread_create(&pool.ids[pool.threads], &attributes, work, NULL) == 0)
         pool.threads++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -120,9 +120,9 @@ size_t participants(void) {
     pthread_mutex_lock(&pool.lock);
     if (!pool.stopping)
         start();
-    size_t found = pool.threads + 1;
+    size_t count = pool.threads + 1;
     pthread_mutex_unlock(&pool.lock);
-    return found;
+    return count;
 }
 
 /* Call `part` for ranges of `grain` numbers, from 0 to `count`. Each thread passes its own number, below
