@@ -36,7 +36,7 @@ class Unpromised:
         self.purpose = purpose
         self.fallback = fallback
         self.reason = ""
-        """The reason why it does not work, or an empty string."""
+        """The reason why the feature does not work, or an empty string."""
         self._probe = probe
         self._holds: bool | None = None
         REGISTRY[name] = self
