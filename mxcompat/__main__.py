@@ -56,11 +56,11 @@ def _usage() -> str:
     return "\n".join(["usage:", *[f"python -m mxcompat {call:<22} {about}" for call, about in rows]])
 
 
-def _no_arguments(given: list[str]) -> bool:
+def _no_arguments(arguments: list[str]) -> bool:
     """Return True if there are no arguments. Otherwise print an error and return False."""
-    if given:
-        print(f"mxcompat: unexpected arguments: {' '.join(given)}", file=sys.stderr)
-    return not given
+    if arguments:
+        print(f"mxcompat: unexpected arguments: {' '.join(arguments)}", file=sys.stderr)
+    return not arguments
 
 
 def _launch(argv: list[str]) -> int:
@@ -96,10 +96,10 @@ def _list_unpromised() -> None:
     """Print the undocumented features of JAX, XLA and CPython that are used, and the fallback of each that fails."""
     from mxcompat._tools.features import everything, unknown_names
 
-    found = everything()
+    features = everything()
     print("\nWhat JAX, XLA and Python do not promise:")
-    width = max(len(one.name) for one in found)
-    for one in found:
+    width = max(len(one.name) for one in features)
+    for one in features:
         said = f"holds: {one.purpose}" if one.holds else f"does not hold ({one.reason}): {one.fallback}"
         print(f"  {one.name:<{width}}  {said}")
     if unknown := unknown_names():

@@ -28,7 +28,7 @@ _IMPORTED = (ModuleType, FunctionType, BuiltinFunctionType, type)
 def importing() -> Iterator[None]:
     """Suspend collections inside the context. Objects that exist at its end are not scanned again."""
     if not gc.isenabled() or gc.get_freeze_count() > 1000:  # Python 3.12 starts with 375 frozen objects
-        yield  # the program controls the collector itself
+        yield  # in this case the program controls the collector
         return
     first = _nothing_but_libraries()
     if first:
@@ -45,10 +45,10 @@ def importing() -> Iterator[None]:
 
 
 def _collect_less_often() -> None:
-    from mxcompat._graph import policy  # only after collections are suspended
+    from mxcompat._graph import policy  # imported here because collections must be suspended first
 
     young, *older = gc.get_threshold()
-    if 0 < young <= policy.DEFAULT_THRESHOLD:  # otherwise the program has set its own threshold
+    if 0 < young <= policy.DEFAULT_THRESHOLD:  # otherwise the program has set a threshold
         gc.set_threshold(policy.OBJECTS_PER_ARRAY * young, *older)
 
 

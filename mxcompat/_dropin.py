@@ -57,7 +57,7 @@ def install_as_mlx() -> None:
             f"[install_as_mlx] Real MLX is imported already ({min(real, key=len)}). "
             "Call mxcompat.install_as_mlx() before the first `import mlx`."
         )
-    sys.modules.pop("mlx", None)  # `find_spec("mlx.core")` leaves a bare namespace package behind
+    sys.modules.pop("mlx", None)  # `find_spec("mlx.core")` leaves a bare namespace package in `sys.modules`
     sys.meta_path.insert(0, _finder)
 
 
@@ -117,7 +117,8 @@ def _name_as_mlx(names: Iterable[str]) -> None:
     An object from a private module gets the name of the public module, at the depth of MLX: `Optimizer` belongs to
     `mlx.optimizers.optimizers`.
     """
-    from mxcompat._transforms.functions import GradientFunction, given_to  # the module is loaded by now
+    # imported here because this module is loaded by now
+    from mxcompat._transforms.functions import GradientFunction, given_to
 
     for name in sorted(names, key=lambda name: -name.count(".")):
         module, alias = sys.modules[name], "mlx" + name.removeprefix("mxcompat")
@@ -128,7 +129,8 @@ def _name_as_mlx(names: Iterable[str]) -> None:
                 of = alias if "._" in own else "mlx" + own.removeprefix("mxcompat")
                 _rename(value, "__module__", of)
                 if _IN_CPP and type(value) is type and of.startswith("mlx.core"):
-                    _rename(value, "__name__", value.__name__)  # to restore it undoes `name_in_errors`
+                    # when the drop-in is removed, restoring `__name__` undoes `name_in_errors`
+                    _rename(value, "__name__", value.__name__)
                     name_in_errors(value, f"{of}.{value.__name__}")
         if module.__name__ == name:
             _rename(module, "__name__", alias)
@@ -169,9 +171,9 @@ class _Alias:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec  # the import system has just replaced it with the alias's spec
+        module.__spec__ = self.spec  # the import system has just replaced the module's spec by the alias's
         below = [name for name in sys.modules if name.startswith(f"{self.target}.") and "._" not in name]
-        for name in below:  # also add the modules that it has imported to `sys.modules`
+        for name in below:  # add the modules that the module has imported to `sys.modules`, too
             sys.modules.setdefault("mlx" + name.removeprefix("mxcompat"), sys.modules[name])
         if "._" not in self.target:
             _name_as_mlx([self.target, *below])
@@ -204,9 +206,9 @@ class _Finder:
 
 
 def is_of_others(name: str) -> bool:
-    """Return whether `mlx.NAME` is another project's installed package in MLX's namespace, such as mlx.data."""
+    """Return True if `mlx.NAME` is an installed package of another project, such as mlx.data."""
     part = _part(name)
-    # by its last component, since a folder without __init__.py asks for the package around it, which may be absent
+    # search for the last component: a folder without __init__.py asks for its parent package, which may be absent
     return part not in _PARTS | RENAMED.keys() | _REAL_ONLY and PathFinder.find_spec(part, _folders()) is not None
 
 
@@ -227,7 +229,7 @@ _FILES = {
 @cache
 def _distribution() -> Any:
     """Return the distribution that `importlib.metadata` reports for `mlx`."""
-    from importlib.metadata import Distribution  # here, since this import takes long
+    from importlib.metadata import Distribution  # imported here because the import is slow
 
     class MLX(Distribution):
         def read_text(self, filename: str) -> str | None:

@@ -68,14 +68,14 @@ def is_imported() -> bool:
 
 def is_array(value: Any) -> bool:
     """Return `isinstance(value, jax.Array)`, without importing JAX: before its import, there are no such arrays."""
-    found = sys.modules.get("jax")
-    return found is not None and isinstance(value, getattr(found, "Array", ()))
+    module = sys.modules.get("jax")
+    return module is not None and isinstance(value, getattr(module, "Array", ()))
 
 
 def is_tracer(value: Any) -> bool:
     """Return `isinstance(value, jax.core.Tracer)`, without importing JAX."""
-    found = sys.modules.get("jax.core")
-    return found is not None and isinstance(value, getattr(found, "Tracer", ()))
+    module = sys.modules.get("jax.core")
+    return module is not None and isinstance(value, getattr(module, "Tracer", ()))
 
 
 _came = False
@@ -89,7 +89,7 @@ def import_jax() -> None:
         return
     if not is_imported() and threading.current_thread() is threading.main_thread():
         in_a_thread(_try_to_import)
-    importlib.import_module("jax")  # waits for a thread that is importing it, and raises the errors of the import
+    importlib.import_module("jax")  # this waits for a thread that is importing JAX, and raises the errors of the import
     _is_there()
 
 
@@ -184,8 +184,11 @@ _DECORATORS = ("custom_batching.custom_vmap", "custom_jvp", "jit")
 
 
 class _Lazy:
-    """`jax`, or a function of it by its path, which is looked up at its first call. If it is a decorator, the lookup
-    waits until the decorated function is called."""
+    """A proxy for `jax`, or for a function of it, given by its path.
+
+    The function is looked up at the first call. If it is a decorator, the lookup waits until the decorated function is
+    called.
+    """
 
     def __init__(self, path: str) -> None:
         self.__module__, self.__qualname__ = "jax", path
@@ -224,10 +227,10 @@ class _Decorated:
 
     @cached_property
     def _made(self) -> Callable[..., Any]:
-        made = _looked_up(self._decorator)(self._function, **self._options)
+        decorated = _looked_up(self._decorator)(self._function, **self._options)
         for kind, rule, options in self._rules:
-            getattr(made, kind)(rule, **options)
-        return made
+            getattr(decorated, kind)(rule, **options)
+        return decorated
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._made(*args, **kwargs)

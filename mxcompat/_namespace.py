@@ -23,7 +23,7 @@ def namespace_of_arrays(api_version: str | None) -> ModuleType:
         if api_version is not None:
             raise ValueError("Explicitly specifying api_version is not yet implemented.")
         return core
-    from mxcompat.ext import array_api  # here, since this import takes long
+    from mxcompat.ext import array_api  # imported here because the import is slow
 
     if api_version is not None and not _FIRST_API <= api_version <= array_api.__array_api_version__:
         raise ValueError(f"[__array_namespace__] Version {api_version!r} of the standard is not followed.")

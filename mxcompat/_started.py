@@ -22,16 +22,16 @@ _after: list[str] = []
 
 
 def hand_down() -> tuple[list[str], list[str]]:
-    """Put mxcompat in MLX's place in the Python processes that this one starts. Calling it again changes nothing.
+    """Make `mlx` mean mxcompat in the Python processes that this one starts. Calling it again changes nothing.
 
     Returns:
         The folders at the front of their PYTHONPATH, and those at its end.
     """
     if not _before:
         _before.append(str(_PACKAGE / "_children"))
-        found = any(finder.find_spec("mxcompat", None) for finder in sys.meta_path)
-        if not found or str(_PACKAGE.parent) in _entries(os.environ.get("PYTHONPATH", "")):
-            _after.append(str(_PACKAGE.parent))  # otherwise Python finds mxcompat with any PYTHONPATH
+        is_importable = any(finder.find_spec("mxcompat", None) for finder in sys.meta_path)
+        if not is_importable or str(_PACKAGE.parent) in _entries(os.environ.get("PYTHONPATH", "")):
+            _after.append(str(_PACKAGE.parent))  # without this folder on PYTHONPATH, Python finds mxcompat anyway
         os.environ["PYTHONPATH"] = with_what_is_handed_down(os.environ.get("PYTHONPATH", ""))
         change_environments(_environment)
     return [*_before], [*_after]
@@ -49,13 +49,13 @@ def _entries(search: str) -> list[str]:
     return search.split(os.pathsep)
 
 
-def _environment(given: Any) -> Any:
+def _environment(environment: Any) -> Any:
     """Return the environment for a new process: the given one, with PYTHONPATH extended. None stands for this process's
     environment."""
-    known = os.environ if given is None else given
+    known = os.environ if environment is None else environment
     if not isinstance(known, Mapping):
-        return given
+        return environment
     name = next((key for key in known if key in ("PYTHONPATH", b"PYTHONPATH")), "PYTHONPATH")
     search = os.fsdecode(known.get(name, ""))
     complete = with_what_is_handed_down(search)
-    return given if complete == search else {**known, name: complete}
+    return environment if complete == search else {**known, name: complete}

@@ -53,8 +53,8 @@ class Comparison:
     """The result of `compare`. It is true in a condition if there is no difference.
 
     Args:
-        real: what the function returned on real MLX, or the exception that it raised.
-        ours: the same on mxcompat.
+        real: the result of the function on real MLX, or the exception that it raised.
+        ours: the result or the exception on mxcompat.
         differences: all differences.
     """
 
@@ -74,7 +74,7 @@ class Comparison:
 
 
 def compare(fn: Callable[..., Any], *args: Any, tolerance: float | None = None, seed: int | None = 0) -> Comparison:
-    """Run a function on real MLX and on mxcompat, and report what differs.
+    """Run a function on real MLX and on mxcompat, and report the differences.
 
     Args:
         fn: called as `fn(mx, *args)`, once with each `mlx.core`; it returns a tree of arrays and other values.
@@ -155,7 +155,7 @@ def _given(mx: Any, tree: Any) -> Any:
     if isinstance(tree, np.ndarray):
         if tree.dtype == ml_dtypes.bfloat16:
             return mx.array(tree.view(np.uint16)).view(mx.bfloat16)
-        if tree.dtype == np.float64:  # mx.array would convert it to float32
+        if tree.dtype == np.float64:  # `mx.array` would convert it to float32
             return mx.array(tree, dtype=mx.float64)
         return mx.array(tree)
     if isinstance(tree, dict):
@@ -167,7 +167,7 @@ def _given(mx: Any, tree: Any) -> Any:
 
 @dataclass(frozen=True)
 class Given:
-    """The settings that stay the same in a walk through a tree."""
+    """Settings that are the same for all nodes of a tree."""
 
     real: Any
     ours: Any
@@ -175,7 +175,7 @@ class Given:
     messages: bool | None
 
     def near(self, want: Any, got: Any, usual: float) -> Any:
-        """Return where the values are near enough. `usual` is the default tolerance."""
+        """Return a mask of the values that are near enough. `usual` is the default tolerance."""
         limit = self.limit(usual)
         if want.dtype.kind == "O" or (not limit and want.dtype.kind in "biu"):
             return np.asarray(want == got)
@@ -189,17 +189,17 @@ class Given:
         return not isinstance(error, (AttributeError, TypeError)) if self.messages is None else self.messages
 
 
-def _differences(given: Given, want: Any, got: Any, where: str) -> Iterator[Difference]:
-    real, ours = given.real, given.ours
+def _differences(settings: Given, want: Any, got: Any, where: str) -> Iterator[Difference]:
+    real, ours = settings.real, settings.ours
     if isinstance(want, Exception) or isinstance(got, Exception):
         if type(want) is not type(got):
             yield Difference(where, "exception", repr(want), repr(got))
-        elif given.counts(want) and str(want) != str(got):
+        elif settings.counts(want) and str(want) != str(got):
             yield Difference(where, "message", str(want), str(got))
     elif isinstance(want, real.array) and isinstance(got, ours.array):
-        yield from _array_differences(given, want, got, where, partial(to_numpy, real), partial(to_numpy, ours))
+        yield from _array_differences(settings, want, got, where, partial(to_numpy, real), partial(to_numpy, ours))
     elif isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
-        yield from _array_differences(given, want, got, where, np.asarray, np.asarray)
+        yield from _array_differences(settings, want, got, where, np.asarray, np.asarray)
     elif isinstance(want, (real.array, real.Dtype)) or isinstance(got, (ours.array, ours.Dtype)):
         if _kind(want) != _kind(got) or str(want) != str(got):
             yield Difference(where, "type" if _kind(want) != _kind(got) else "value", want, got)
@@ -208,24 +208,24 @@ def _differences(given: Given, want: Any, got: Any, where: str) -> Iterator[Diff
             yield Difference(where, "keys", list(want), list(got))
             return
         for key in want:
-            yield from _differences(given, want[key], got[key], f"{where}[{key!r}]")
+            yield from _differences(settings, want[key], got[key], f"{where}[{key!r}]")
     elif isinstance(want, (list, tuple)) and type(want) is type(got):
         if len(want) != len(got):
             yield Difference(where, "length", len(want), len(got))
             return
         for k, (w, g) in enumerate(zip(want, got, strict=True)):
-            yield from _differences(given, w, g, f"{where}[{k}]")
+            yield from _differences(settings, w, g, f"{where}[{k}]")
     elif type(want) is not type(got) and want.__class__.__module__.partition(".")[0] != "mlx":
         yield Difference(where, "type", _kind(want), _kind(got))
     elif isinstance(want, (float, complex)):
-        if not given.near(np.asarray(want), np.asarray(got), 1e-5):
+        if not settings.near(np.asarray(want), np.asarray(got), 1e-5):
             yield Difference(where, "value", want, got)
     elif (str(want) != str(got)) if type(want) is not type(got) else want != got:
         yield Difference(where, "value", want, got)
 
 
 def _array_differences(
-    given: Given, want: Any, got: Any, where: str, read: Callable[[Any], Any], read_ours: Callable[[Any], Any]
+    settings: Given, want: Any, got: Any, where: str, read: Callable[[Any], Any], read_ours: Callable[[Any], Any]
 ) -> Iterator[Difference]:
     """Yield the differences of arrays. The last two functions read their data."""
     if str(want.dtype) != str(got.dtype):
@@ -235,11 +235,11 @@ def _array_differences(
         return
     w, g = _wide(read(want)), _wide(read_ours(got))
     usual = TOLERANCE.get(str(want.dtype).rpartition(".")[2], 0.0)
-    far = ~given.near(w, g, usual)
+    far = ~settings.near(w, g, usual)
     if far.any():
         index = tuple(map(int, np.argwhere(far)[0]))
         place = f"{where}{list(index) if index else ''}"
-        note = f"{w[index]} ({int(far.sum())} of {far.size} elements differ by more than {given.limit(usual):g})"
+        note = f"{w[index]} ({int(far.sum())} of {far.size} elements differ by more than {settings.limit(usual):g})"
         yield Difference(place, "value", note, g[index])
 
 

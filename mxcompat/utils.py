@@ -185,7 +185,7 @@ def tree_unflatten(tree: list[tuple[str, Any]] | dict[str, Any]) -> Any:
         places = {int(key): key for key in groups}
     except ValueError:
         places = {}
-    if len(places) < len(groups):  # a key that is not a number, or two for the same place: "1" and "01"
+    if len(places) < len(groups):  # one key is no number, or two keys such as "1" and "01" are the same number
         return {key: tree_unflatten(group) for key, group in groups.items()}
     children: list[Any] = []
     for index, key in sorted(places.items()):

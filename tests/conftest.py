@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # true for a background job of a shell
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # SIGINT is ignored in a background job of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["MXCOMPAT_CACHE"] = "0"
@@ -28,7 +28,7 @@ os.environ.setdefault(  # mxcompat's own default, for tests that start JAX first
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-os.environ.pop("PYTEST_ADDOPTS", None)  # the option is for this run, not for child runs of pytest
+os.environ.pop("PYTEST_ADDOPTS", None)  # child runs of pytest must not inherit this option
 
 
 def pytest_collection_finish():
@@ -82,7 +82,7 @@ def failed_jobs():
 @pytest.fixture
 def xla_only():
     """Compile everything: for tests of XLA's programs, and of compile counts."""
-    from mxcompat.ext.debug import host_disabled  # imported here because it imports JAX
+    from mxcompat.ext.debug import host_disabled  # imported here because the import loads JAX
 
     with host_disabled():
         yield

@@ -31,7 +31,7 @@ def as_on_an_accelerator(backend: str = "gpu") -> Iterator[None]:
 
     Executables compiled before or within the context are dropped, because ops choose their form at trace time.
     """
-    mx.default_device()  # which is found out once
+    mx.default_device()  # the library determines the platform once
     mx.ext.debug.clear_cache()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jax, "default_backend", lambda: backend)

@@ -267,14 +267,12 @@ def trained(
     name: str = "llama", *, adapters: bool = True, dora: bool = False, quantized: bool = False, dropout: float = 0.0,
     keys: list[str] | None = None, **options: Any,
 ) -> Arrays:  # fmt: skip
-    """Return the losses of a few steps, the names and shapes of the saved weights, and the structures new in the
-    last steps.
+    """Return the losses of a few steps, the names and shapes of the saved weights, and the new structures in the last
+    steps.
 
-    The rows make batches of two lengths, 33 and 65. In the last three steps, which take every row once, nothing is
-    new.
-
-    Adam divides by the size of the gradient, so where a gradient is nearly zero rounding decides the update's sign.
-    A larger eps takes that away, and the two sides can be compared step by step.
+    The rows make batches of two lengths, 33 and 65. The last three steps take every row once, and have no new
+    structures. Adam divides by the size of the gradient. So where a gradient is nearly zero, rounding decides the
+    update's sign. A larger eps prevents that, so that the two sides can be compared step by step.
     """
     mx.random.seed(7)
     np.random.seed(0)
@@ -305,7 +303,7 @@ JOBS |= {
     "lora_checkpointed": lambda: trained(grad_checkpoint=True),
     "lora_accumulated": lambda: trained(grad_accumulation_steps=2, iters=24),
     "lora_experts": lambda: trained("qwen3_moe"),
-    # Its loop over the sequence is unrolled, and compiled only after some steps.
+    # The architecture unrolls its loop over the sequence, so it is compiled only after some steps.
     "lora_mamba": lambda: trained("mamba", keys=["mixer.in_proj", "mixer.out_proj"], max_seq_length=16, iters=24),
     "lora_embedding": lambda: trained(keys=["model.embed_tokens", "self_attn.q_proj"]),
     "dora": lambda: trained(dora=True),

@@ -49,7 +49,7 @@ def _value_and_grad(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> 
 
 
 def _of_inexact(mx: Any, f: Callable, xs: list[Any]) -> tuple[Callable, list[Any]]:
-    """Return the function of its inexact arguments alone, and these arguments."""
+    """Return `f` as a function of its inexact arguments, and these arguments."""
     which = inexact(mx, xs)
 
     def g(*ys: Any) -> Any:
@@ -62,7 +62,7 @@ def _of_inexact(mx: Any, f: Callable, xs: list[Any]) -> tuple[Callable, list[Any
 
 
 def _vjp(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
-    # Times 1, because real MLX gives a result of stop_gradient no cotangent, and the next one its.
+    # Multiply by 1: real MLX gives a result of stop_gradient no cotangent, and gives its cotangent to the next result.
     g, ys = _of_inexact(mx, lambda *given: [out * 1 for out in f(*given) if inexact(mx, [out])], xs)
     return mx.vjp(g, ys, _tangents(mx, g(*ys)))
 

@@ -69,7 +69,8 @@ def _main(oracle: str, *seeds: str) -> None:
     from tests.program_compare import check
     from tests.program_mended import MENDED
 
-    real.disable_compile()  # it calls a C++ compiler for every program, and its changed results are not accepted anyway
+    # real MLX calls a C++ compiler for every program, and its changed results are not accepted anyway
+    real.disable_compile()
     for seed in map(int, seeds):
         _say(seed)
         _say(seed, check(seed, MENDED if oracle == "mended" else real))

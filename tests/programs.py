@@ -131,7 +131,7 @@ def make(seed: int) -> Program:
                 value = eval(step, names | values)
                 real.eval(value)
             except Exception:
-                if rng.random() < 0.002:  # rarely, a raising step stays, to compare exceptions
+                if rng.random() < 0.002:  # rarely, keep a step that raises, to compare exceptions
                     program.steps.append(step)
                     break
                 continue
@@ -185,7 +185,8 @@ def _filled(step: str, rng: random.Random, values: dict[str, Any]) -> str | None
                 return chosen[-1]
             fits = [n for n, v in values.items() if _kind(v) in KINDS[kind] and v.ndim >= int(ndim or 0)]
             recent = fits[-2:]
-            chosen.append(rng.choice(recent if rng.random() < 0.5 else fits))  # IndexError if there is none
+            # this raises IndexError if there is no such value
+            chosen.append(rng.choice(recent if rng.random() < 0.5 else fits))
             return chosen[-1]
         if not same:
             drawn[kind] = _parameter(kind, rng, values[chosen[0]] if chosen else None)

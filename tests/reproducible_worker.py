@@ -85,7 +85,7 @@ class Leapfrog:
         return (1 / squares + 1e-3 * mx.exp(-squares)).sum() + 0.5 * (place * place).sum()
 
     def step(self, k: int) -> list[mx.array]:
-        h = 0.01 + 1e-4 * k  # another number at every step
+        h = 0.01 + 1e-4 * k  # this number differs at every step
         self.speed = self.speed - 0.5 * h * self.force(self.place)
         self.place = self.place + h * self.speed
         self.speed = self.speed - 0.5 * h * self.force(self.place)

@@ -34,7 +34,7 @@ def main(port, rank):
         optimizer.update(model, grads)
         mx.eval(model.parameters(), optimizer.state, loss)
         losses.append(loss.item())
-    np.testing.assert_array_equal(np.array(x), data)  # gathered from both
+    np.testing.assert_array_equal(np.array(x), data)  # both processes gather the sum
     assert not model.weight.sharding.is_fully_addressable
     assert len(sharding.bytes_per_device(model.weight)) == 2
     out = "losses", losses, float(np.abs(np.array(model.weight)).sum()), mx.random.uniform(shape=(2,)).tolist()

@@ -43,7 +43,8 @@ def entries() -> list[Entry]:
         target = by_name.get(alias.overloads[0][0][0])
         if target is not None:
             by_name[alias.name] = Entry(alias.name, target.kind, target.overloads)
-    buffers = {"array.__buffer__", "array.__release_buffer__"}  # in the stub of Python 3.12 and later: test_array.py
+    # the stub has this for Python 3.12 and later: see test_array.py
+    buffers = {"array.__buffer__", "array.__release_buffer__"}
     return [e for e in by_name.values() if e.kind != "alias" and e.name not in buffers]
 
 
@@ -70,7 +71,7 @@ def _body(nodes: list[ast.stmt], prefix: str, kind: str) -> list[Entry]:
             name = prefix + node.targets[0].id
             if isinstance(node.value, (ast.Name, ast.Attribute)):
                 made[name] = Entry(name, "alias", (((ast.unparse(node.value), None, None),),))
-            elif not isinstance(node.value, ast.Call):  # a TypeVar for example
+            elif not isinstance(node.value, ast.Call):  # the object is a TypeVar, for example
                 made[name] = Entry(name, "constant")
     return list(made.values())
 
@@ -118,7 +119,7 @@ def difference(namespace: Any, entry: Entry) -> str:
         return f"{type(found).__name__} instead of a function"
     last = entry.name.rpartition(".")[2]
     if last.startswith("__") and last != "__init__":
-        return ""  # operators: Python calls them without parameter names
+        return ""  # Python calls operators without parameter names
     try:
         given = list(inspect.signature(found).parameters.values())
     except ValueError:

@@ -66,7 +66,7 @@ def test_a_walk_names_the_files_that_are_entered(title):
     calls, has_native = observed(WALKS[title])
     assert [file for file in named if file not in calls] == [], "named, but not entered"
     assert named == [file for file in calls if file in named], "in another order"
-    if has_native:  # else Python runs what is C otherwise, and other files make most calls
+    if has_native:  # without the C extension, Python runs other files, which make most calls
         total = sum(calls.values())
         missing = {file: n / total for file, n in calls.items() if n > SHARE * total and file not in named}
         assert missing == {}, "entered often, but not named"

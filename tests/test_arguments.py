@@ -160,7 +160,7 @@ class Listed(list):
 
 
 class Sequenced:
-    """The minimal methods of a sequence."""
+    """An object with the minimal methods of a sequence."""
 
     def __init__(self, *items):
         self._items = items

@@ -1037,7 +1037,7 @@ def test_a_view_keeps_its_array(of, shape):
 
 @pytest.mark.skipif(native is None, reason="no compiler of C")
 def test_a_view_holds_what_its_array_was():
-    """The array may have another value later."""
+    """Assert that a view keeps its data if its array gets another value later."""
     a = ours.ones((300, 300))
     view = memoryview(a)
     a += 1

@@ -19,7 +19,7 @@ from mxcompat.ext import array_api as xp
 strict = pytest.importorskip(
     "array_api_strict", reason="array-api-strict is not installed: pip install 'mxcompat[test]'"
 )
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, about the special values
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's warnings about special values
 
 SETTINGS = {"set_array_api_strict_flags", "get_array_api_strict_flags", "reset_array_api_strict_flags"}
 NOT_OURS = {"complex128", "Device", "ArrayAPIStrictFlags", "__version__", *SETTINGS}

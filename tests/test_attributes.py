@@ -71,7 +71,7 @@ class _Scaled:
 
 
 def _plain(x: Any) -> Any:
-    """What it is for."""
+    """Return the sum: an example of a docstring."""
     return x.sum()
 
 

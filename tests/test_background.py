@@ -175,7 +175,7 @@ def test_a_thread_that_ends_while_it_is_looked_at(error, monkeypatch):
     def read_text(self):
         raise error(str(self))
 
-    gone = 2**22 + 1  # no process has this number
+    gone = 2**22 + 1  # no process has this identifier
     monkeypatch.setattr(priority, "_candidates", set())
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_text", read_text)

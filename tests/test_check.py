@@ -287,7 +287,8 @@ def test_kernels_outside_of_the_language_are_named_with_the_line(check):
 
 
 def test_texts_of_kernels_are_put_together(check):
-    """Constants of the module, sums, formatted parts and template values, whose kinds the calls tell."""
+    """Assert that kernel texts are assembled: from module constants, sums, formatted parts and template values of the
+    calls."""
     found = check("""
         import textwrap
         import mlx.core as mx

@@ -32,7 +32,7 @@ NAMES = sorted(one.name for one in everything())
 
 
 def without(*names: str, **settings: str) -> dict[str, str]:
-    """The environment of a process that has to do without these."""
+    """Return the environment of a process in which these features are disabled."""
     return {**os.environ, "MXCOMPAT_WITHOUT": ",".join(names), **settings}
 
 
@@ -126,7 +126,7 @@ def results(*names: str, host: bool) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def expected() -> Callable[[bool], dict[str, Any]]:
-    """The results with everything there; with and without NumPy's tier."""
+    """Return a function for the results with all features enabled, with or without NumPy's tier."""
     known: dict[bool, dict[str, Any]] = {}
 
     def of(host: bool) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def expected() -> Callable[[bool], dict[str, Any]]:
 
 
 def same(found: Any, wanted: Any) -> None:
-    """Equal, but for the last digits of numbers."""
+    """Assert that results are equal, up to the last digits of numbers."""
     assert type(found) is type(wanted)
     if isinstance(wanted, dict):
         assert found.keys() == wanted.keys()
@@ -149,13 +149,13 @@ def same(found: Any, wanted: Any) -> None:
         for one, other in zip(found, wanted, strict=True):
             same(one, other)
     elif isinstance(wanted, float):
-        assert found == pytest.approx(wanted, rel=1e-5)  # steps of training add up roundings of float32
+        assert found == pytest.approx(wanted, rel=1e-5)  # training steps accumulate float32's rounding errors
     else:
         assert found == wanted
 
 
 PLAIN = {"stablehlo-edits", "barriers"}
-"""Without these XLA's options have to be there."""
+"""Features without which XLA's options must be available."""
 
 
 @pytest.mark.parametrize("host", [True, False])
@@ -498,7 +498,7 @@ class TestJAX:
         assert cleared == [1]
 
     def test_an_array_without_a_buffer_is_read_by_numpy(self, monkeypatch: Any) -> None:
-        """As one of JAX's may be one day."""
+        """Assert that NumPy reads an array without a buffer, as JAX's arrays may lack one some day."""
 
         class Other:
             def __init__(self, value: Any) -> None:
@@ -570,7 +570,7 @@ except KeyboardInterrupt:
         assert python.getsignal.__module__ == "_signal"
 
     def test_a_process_ends_without(self, tmp_path: Path) -> None:
-        """It waits for the job under way, and its output and status are the same."""
+        """Assert that a process without this feature waits for the running job, with the same output and status."""
         program = """
 import atexit, sys, time
 from mxcompat._graph.run import background

@@ -449,7 +449,8 @@ def test_checkpoint(fn):
 @pytest.mark.parametrize("shapeless", [False, True])
 @pytest.mark.parametrize("dtype", ["int32", "bool_", "complex64", "bfloat16", "uint64"])
 def test_state_that_a_trace_replaces_and_nothing_reads(dtype, shapeless):
-    """Compare a counter in a state that is an input only: the trace leaves an array without a value there."""
+    """Compare a state that the function replaces but does not output: the trace leaves an array without value in its
+    place."""
 
     def run(mx):
         state = {"count": mx.ones((3,), getattr(mx, dtype)), "rate": mx.array(2.0)}

@@ -35,12 +35,12 @@ Call = Callable[[Any, Any], Any]
 
 
 def rows_of(x: np.ndarray, count: int = 6, length: int = 9) -> np.ndarray:
-    """Rows of elements of x, drawn by a fixed seed."""
+    """Return rows of random elements of x, always the same."""
     return np.random.default_rng(5).choice(x, (count, length))
 
 
 def bits(x: Any) -> np.ndarray:
-    """The parts of complex numbers, in which NaN has a place; other arrays as they are."""
+    """Return the real and imaginary parts of complex numbers, stacked; other arrays are unchanged."""
     x = np.array(x)
     return np.stack([x.real, x.imag]) if x.dtype.kind == "c" else x
 
@@ -76,7 +76,8 @@ def test_functions_of_two() -> None:
 @pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("name", ["multiply", "square", "power"])
 def test_products(name: str) -> None:
-    """By the formula, as in JAX and NumPy: an infinity among the operands may give NaN where MLX finds an infinity."""
+    """Compare products, which use the formula as JAX and NumPy do: with an infinite operand they may be NaN, unlike
+    MLX's."""
 
     def call(mx: Any, x: Any, y: Any) -> Any:
         return mx.square(x) if name == "square" else getattr(mx, name)(x, y)
@@ -85,7 +86,7 @@ def test_products(name: str) -> None:
     apart = ~np.isclose(got, want, 1e-5, 1e-5, equal_nan=True)
     wild = ~np.isfinite(FIRST) | (~np.isfinite(SECOND) & (name != "square"))
     if name == "power":
-        wild |= (FIRST == 0) | (SECOND == 0)  # and a number to the power 0 is 1
+        wild |= (FIRST == 0) | (SECOND == 0)  # MLX gives 1 for a number to the power 0
     assert apart.any() == (name != "square")
     assert (wild | ~apart).all()
     assert name == "power" or np.isnan(got[apart]).all()
@@ -106,10 +107,10 @@ SORTS: dict[str, Call] = {
 @pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("name", SORTS)
 def test_sorts(name: str) -> None:
-    """NaN in either part is last, and NaNs keep their order."""
+    """Compare sorts: NaN in either part comes last, and NaNs keep their order."""
     x = rows_of(PLANE)
     if name == "median":
-        x[0] = 1  # of which columns have no NaN at all
+        x[0] = 1  # gives some columns without NaN
         x[1:] = rows_of(np.array([1, 1j, 2 - 3j, complex(-2, 1)], np.complex64), 5)
     check_parts(SORTS[name], x)
 
@@ -132,10 +133,10 @@ def test_sorts_within_transforms() -> None:
 @pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("n", [9, 5000], ids=["short", "long"])
 def test_partitions(n: int) -> None:
-    """MLX's order is arbitrary: what counts is which elements are on either side."""
+    """Compare which elements are on either side of a partition. MLX's order within a side is arbitrary."""
     x = rows_of(PLANE, 3, n)
     order = np.array(real.argsort(real.array(x)))
-    rank = np.empty_like(order)  # equal numbers, and NaNs, have different ones
+    rank = np.empty_like(order)  # equal numbers, and NaNs, differ in rank
     np.put_along_axis(rank, order, np.arange(n, dtype=order.dtype)[None], 1)
     ordered = np.take_along_axis(x, order, 1)
     for kth in (0, 3, n - 2):
@@ -163,7 +164,8 @@ def test_extremes_of_infinities(name: str) -> None:
 @pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("name", EXTREMES)
 def test_extremes_with_nan(name: str) -> None:
-    """NaN where there is one, and where the first is. What MLX gives depends on where it is in memory."""
+    """Assert that an extreme is NaN if any element is, at the first NaN's place. MLX's result depends on the memory
+    layout."""
     x = rows_of(PLANE)
     x[0] = rows_of(NUMBERS, 1)
     nan = np.isnan(x)
@@ -191,7 +193,7 @@ def test_extremes_of_one(name: str) -> None:
 @pytest.mark.parametrize("name", ["cummax", "cummin"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_derivatives_of_running_extremes(name: str, reverse: bool) -> None:
-    """They go to the latest of equal elements, as those of floats do."""
+    """Assert that the gradient goes to the latest of equal elements, as it does for floats."""
     parts = np.array([3, 1, NAN, 2, NAN, 5], np.float32)
 
     def slope(mx: Any, x: Any) -> Any:

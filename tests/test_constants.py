@@ -29,7 +29,7 @@ def barriers(f, x=X):
     [
         (lambda x: lax.cumprod(ones(x), 1) + x, 1),
         (lambda x: lax.cumsum(jnp.exp(lax.iota(jnp.float32, 8192) / 1e4)) + x.sum(), 1),
-        (lambda x: jnp.cumsum(ones(x), 1) + jnp.cumsum(ones(x) * 2, 1), 1),  # one function, called twice
+        (lambda x: jnp.cumsum(ones(x), 1) + jnp.cumsum(ones(x) * 2, 1), 1),  # one function has two call sites
         (lambda x: lax.reduce_window(ones(x), 0.0, lax.add, (3, 3), (1, 1), "SAME"), 1),
         (jax.grad(lambda x: lax.cumsum(x, 0).sum()), 1),
         (lambda x: lax.scan(lambda s, _: (s + lax.cummax(ones(x), 0), s), x, None, 2)[0], 1),

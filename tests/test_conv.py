@@ -29,7 +29,8 @@ def same_gradients(function, *arrays):
         return lambda *xs: (function(mx, *xs) * mx.cos(mx.arange(function(mx, *xs).size).reshape(
             function(mx, *xs).shape))).sum()  # fmt: skip
 
-    check(lambda mx, *xs: mx.grad(loss(mx), argnums=tuple(range(len(xs))))(*xs), *arrays, tol=1e-4)  # sums of 100s
+    # sums of hundreds of products
+    check(lambda mx, *xs: mx.grad(loss(mx), argnums=tuple(range(len(xs))))(*xs), *arrays, tol=1e-4)
 
 
 @BOTH

@@ -211,7 +211,8 @@ def test_gradients_with_negative_paddings_equal_sums(name, called, monkeypatch):
         gradients = [np.array(a) for a in mx.vjp(convolve, [mx.array(x), mx.array(w)], [mx.array(g)])[1]]
     for place, gradient in enumerate(gradients):
         direction = rng.standard_normal(gradient.shape).astype("f")
-        along = convolve(*[direction if k == place else a for k, a in enumerate((x, w))])  # as y is linear in each
+        # the derivative along a direction, as y is linear in each argument
+        along = convolve(*[direction if k == place else a for k, a in enumerate((x, w))])
         np.testing.assert_allclose((gradient * direction).sum(), (g * np.array(along)).sum(), rtol=1e-3, atol=1e-2)
     debug.clear_cache()
 

@@ -517,7 +517,8 @@ def test_what_a_process_has_compiled_is_stored_when_it_ends(place):
 
 
 def test_an_executable_is_for_processes_with_the_same_options_of_xla(place):
-    """Loops compiled without mxcompat's options are slow, and a program that starts XLA itself has none of them."""
+    """Assert that only a process with the same XLA options loads it. One that starts XLA itself has no options of
+    mxcompat."""
     code = """
         {first}
         import mxcompat.core as mx

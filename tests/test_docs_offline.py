@@ -30,11 +30,11 @@ OF_THE_THEME = {
     "https://api.github.com/users/": 'on pages with data-md-component="source"',
     "https://${e}/api/v4/projects/": 'on pages with data-md-component="source"',
 }
-"""What the code of the theme would load, and when."""
+"""Addresses from which the theme's code would load, and the condition for it."""
 
 
 class Loads(HTMLParser):
-    """What a browser loads from elsewhere to show a page: the tag and the address of each."""
+    """Collect the tag and address of everything that a browser loads from other hosts to show a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ def test_no_style_or_picture_loads_anything_from_elsewhere(site: Path) -> None:
 
 
 def test_no_code_loads_anything_from_elsewhere(site: Path) -> None:
-    """But the theme's, where a page has what none here has."""
+    """Assert that scripts contain no other addresses, except those of the theme for elements that no page here has."""
     literals: set[str] = set()
     for path in site.rglob("*.js"):
         literals |= set(re.findall(r"[\"'`]((?:https?:)?//[\w$][^\"'`\s]*)[\"'`]", path.read_text()))

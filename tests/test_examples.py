@@ -115,9 +115,9 @@ def test_an_example_learns(name):
 def test_an_example_prints_the_same_on_real_mlx(name):
     text = on_mxcompat(name)
     want, digits = printed(name), r"-?\d+\.\d+|\d+"
-    if name == "char_gpt.py":  # the text of an untrained model depends on the last bit
+    if name == "char_gpt.py":  # the text that an untrained model writes depends on the last bit
         want, text = (t[: t.rindex("step ") + 60].split("\n\n")[0] for t in (want, text))
-    if name == "flow.py":  # its pictures do, too
+    if name == "flow.py":  # so do the pictures
         want, text = (t[: t.index("there and back")] for t in (want, text))
     assert re.sub(digits, "#", text) == re.sub(digits, "#", want)
     for ours, real in zip(re.findall(digits, text), re.findall(digits, want), strict=True):

@@ -92,7 +92,7 @@ VALUES = {
 
 
 def test_the_structures_are_those_of_jaxlib(tmp_path):
-    """What `ffi.h` says in its own words is what jaxlib's header says."""
+    """Assert that the structures that `ffi.h` declares equal those of jaxlib's header."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     header = Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
     if compiler is None:
@@ -134,7 +134,7 @@ def close(found, wanted, tolerance=1e-5):
 
 
 def plainly(call, *args):
-    """What a function gives where no foreign function is called."""
+    """Return the result of a function without the foreign call."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(primitive, "_is_read", lambda *_: False)
         return call(*args)
@@ -154,7 +154,7 @@ def test_products(how, transpose):
             text = jax.jit(call).lower(x, *parts).as_text()
             assert TARGET in text
             assert "stablehlo.dot_general" not in text
-            # Plainly the matrix is rounded to half precision first.
+            # The result without the foreign call rounds the matrix to half precision first.
             close(
                 jax.jit(call)(x, *parts),
                 plainly(jax.jit(lambda *a: call(*a)), x, *parts),
@@ -369,7 +369,7 @@ def test_a_call_that_does_not_fit_is_an_error():
     functions = Functions(0, None, Version(0, None, 0, 3), None, Maker(make))
     assert called(Call(0, None, ctypes.pointer(functions), None, 3)) == 1
     assert codes == [3]
-    assert called(Call(0, None, ctypes.pointer(functions), None, 0)) is None  # another stage
+    assert called(Call(0, None, ctypes.pointer(functions), None, 0)) is None  # 0 is a stage that does nothing
 
     good = parts_of((32, 64), SCHEMES[1])
     register()
@@ -381,7 +381,7 @@ def test_a_call_that_does_not_fit_is_an_error():
 
 
 def test_programs_on_the_disk(tmp_path):
-    """A second process loads an executable that calls C, one without C compiles its own."""
+    """Assert that a second process loads an executable that calls C, and that one without C compiles its own."""
     code = """
 import numpy as np, mxcompat.core as mx
 from mxcompat._graph.run import background

@@ -203,7 +203,7 @@ class TestLiveness:
 
         def step(n):
             read = sum(b[0, 0] for b in buffers)
-            for k in (3, 1, 4, 0, 2):  # not the order in which they are read
+            for k in (3, 1, 4, 0, 2):  # writes in another order than the reads
                 buffers[k][:, n : n + 1] = float(k + n)
             mx.eval(read, [buffers[k] for k in (3, 1, 4, 0, 2)])
             settle()
@@ -450,7 +450,7 @@ class TestDebug:
         mx.ext.debug.clear_cache()
         x = mx.ones((3, 5))
         mx.eval(x)
-        for _ in range(3):  # op by op, then as a whole
+        for _ in range(3):  # runs op by op, then as a whole
             mx.eval(mx.sin(x) * x)
             mx.ext.debug.compiles()
         before = mx.ext.debug.cache_limit(20 * policy.BYTES_PER_EXECUTABLE)
@@ -459,7 +459,8 @@ class TestDebug:
                 mx.eval(mx.cos(mx.ones((n, 7))))
                 compiles = mx.ext.debug.compiles()
                 mx.eval(mx.sin(x) * x)
-                assert mx.ext.debug.compiles() == compiles  # it was in constant use
+                # its executable stayed in the cache, because it was used all the time
+                assert mx.ext.debug.compiles() == compiles
                 info = mx.ext.debug.cache_info()
                 assert info.executable_bytes <= policy.executable_bytes()
             assert 3 < info.executables < 15
@@ -476,7 +477,7 @@ class TestDebug:
                 mx.eval(mx.logaddexp(mx.ones((n, 7)), mx.ones((7,))))
                 counts.append(mx.ext.debug.cache_info().traces)
             assert 20 < max(counts) <= 40
-            assert min(counts[1:]) < counts[0]  # they were evicted
+            assert min(counts[1:]) < counts[0]  # their executables were evicted
         finally:
             mx.ext.debug.cache_limit(before)
 
@@ -496,7 +497,7 @@ class TestDebug:
         monkeypatch.setattr(policy, "CACHE_BYTES", 20 * policy.BYTES_PER_EXECUTABLE)
         monkeypatch.setattr(policy, "MOST_CACHE_BYTES", 1 << 28)
         compiles = [mx.ext.debug.compiles()]
-        for _ in range(6):  # op by op, as a whole, then again after eviction
+        for _ in range(6):  # runs op by op, as a whole, then again after eviction
             for n in range(1, 20):
                 mx.eval(mx.sinh(mx.ones((n, 23))))
             compiles.append(mx.ext.debug.compiles())

@@ -104,7 +104,7 @@ def test_few_units_in_float32(name: str) -> None:
 def test_logarithms_of_powers_of_the_base_are_whole(base: int, dtype: str) -> None:
     most = {"float32": {2: 126, 10: 37}, "float64": {2: 1022, 10: 300}}[dtype][base]
     powers = np.arange(-most, most + 1)
-    # Also for powers that are rounded, like 0.01: the logarithm of the nearest float rounds to the integer.
+    # This includes rounded powers, like 0.01: the logarithm of the nearest float rounds to the integer.
     x = (np.float64(base) ** powers if base == 2 else np.array([float(f"1e{k}") for k in powers])).astype(dtype)
     for mx, tier in ((real, nullcontext), (ours, nullcontext), (ours, host_disabled)):
         with tier():

@@ -93,7 +93,7 @@ def test_clear_cache_gives_the_pages_back() -> None:
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return the settings passed to glibc."""
     seen: list[tuple[int, int]] = []
-    monkeypatch.setattr(heap, "_of_c", lambda name: lambda *numbers: seen.append(numbers))
+    monkeypatch.setattr(heap, "_c_function", lambda name: lambda *numbers: seen.append(numbers))
     monkeypatch.setattr(heap, "_is_set", lambda: False)
     monkeypatch.setattr("mxcompat._array.memory._limits", {})
     return seen
@@ -112,9 +112,9 @@ def test_set_cache_limit(told: list[tuple[int, int]], limit: int, kept: int) -> 
 
 def test_another_library_of_c(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap.ctypes, "CDLL", lambda name: object())
-    heap._of_c.cache_clear()
+    heap._c_function.cache_clear()
     try:
         heap.keep(1 << 30)
         heap.give_back()
     finally:
-        heap._of_c.cache_clear()
+        heap._c_function.cache_clear()

@@ -68,16 +68,16 @@ def written(y, u, i):
     [
         (lambda x, i: (lambda y: written(y, y[:3], i))(x + 1), True),
         (lambda x, i: (lambda y: lax.dynamic_update_slice(y.ravel(), y.ravel()[:14], (i,)))(x * 2), True),
-        (lambda x, i: (lambda y: written(y, y[:1, ::-1], i))(x * 2), True),  # a single row
-        (lambda x, i: written(x + 1, (x + 1)[:3], i), True),  # computed twice
+        (lambda x, i: (lambda y: written(y, y[:1, ::-1], i))(x * 2), True),  # a single row is written
+        (lambda x, i: written(x + 1, (x + 1)[:3], i), True),  # the same expression twice
         (lambda x, i: written(x.reshape(4, 4), jnp.sin(x[:3]), i), True),  # the operand is an argument
         (lambda x, i: (lambda y: written(y, (y @ y)[:3], i))(x * 2), True),  # the ops between do not matter
-        (lambda x, i: written(written(x, x[:1] * 0, 2), x[:3], i), True),  # before another write
+        (lambda x, i: written(written(x, x[:1] * 0, 2), x[:3], i), True),  # the array is the result of another write
         (lambda x, i: written(lax.cond(i > 1, lambda: x, lambda: x + 1), x[:3], i), True),
         (lambda x, i: lax.fori_loop(0, 3, lambda k, y: written(y.reshape(4, 4), y.reshape(4, 4)[:1] * 2, k), x), True),
         (lambda x, i: written(x, jnp.ones((3, 4)), i), False),
         (lambda x, i: written(x, lax.iota(jnp.float32, 12).reshape(3, 4) * i, i), False),
-        (lambda x, i: written(jnp.zeros((4, 4)), x[:3], i), False),  # into a constant
+        (lambda x, i: written(jnp.zeros((4, 4)), x[:3], i), False),  # the write is into a constant
         # the second write replaces the first
         (lambda x, i: written(written(jnp.zeros((4, 4)), x[:3], i), x[1:], i), False),
         (lambda x, i: x.at[jnp.array([1, 2])].set(x[:2]), False),  # no slice
@@ -147,7 +147,7 @@ def test_it_is_read_before_whatever_is_between(source, every):
     for shape in ((4, 6), (8, 3)):
         cases = enumerate(itertools.product(SHIFTS, VALUES.values()))
         for k, ((at, of), value) in itertools.islice(cases, [*SOURCES].index(source) % every, None, every):
-            after = ends[k % len(ends)]  # each shift with each value; both with each end
+            after = ends[k % len(ends)]  # combines each shift with each value, and both with each end
             x = SOURCES[source](e, shape)
             if x.dtype == mx.int32 and value is VALUES["a sine"]:
                 continue

@@ -726,7 +726,7 @@ def test_tangent(code):
 @pytest.mark.parametrize("mode", ["add", "multiply", "divide", "maximum", "minimum"])
 @pytest.mark.parametrize("factors", [[5.0, 1.5, 2.0], [0.0, 1.5, 2.0], [0.0, 0.0, 2.0]])
 def test_derivatives_that_mlx_lacks(mode, factors):
-    """Forward and reverse mode of an update with duplicates agree with finite differences."""
+    """Compare both modes of an update with duplicate indices with finite differences."""
     if mode == "divide" and 0.0 in factors:
         pytest.skip("not differentiable there")
     mx = ours

@@ -381,7 +381,7 @@ def test_a_broken_npz():
             ours.load("a.npz")
     ours.savez("a.npz", x=ours.arange(100))
     whole = Path("a.npz").read_bytes()
-    for place in (60, 120, 300, len(whole) - 30):  # a header, the data, the directory
+    for place in (60, 120, 300, len(whole) - 30):  # damages a header, the data and the directory
         damaged = whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :]
         result = run(ours, lambda mx, damaged=damaged: mx.load(io.BytesIO(damaged), format="npz"))
         assert isinstance(result, (RuntimeError, ValueError))
@@ -557,7 +557,7 @@ def test_a_broken_gguf_file():
             file.write(whole[:size])
         error = run(ours, lambda mx: mx.load("b.gguf"))
         assert isinstance(error, RuntimeError), size
-    for place in range(8, len(whole) - 32):  # counts, lengths, types, offsets: each with its highest bits set
+    for place in range(8, len(whole) - 32):  # damages counts, lengths, types and offsets
         with open("b.gguf", "wb") as file:
             file.write(whole[:place] + b"\xff" + whole[place + 1 :])
         result = run(ours, lambda mx: mx.load("b.gguf", return_metadata=True))

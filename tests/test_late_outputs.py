@@ -104,7 +104,7 @@ def test_values_that_come_with_the_others() -> None:
 @pytest.mark.parametrize("layer", ["Linear", "GRU", "MultiHeadAttention", "Transformer"])
 def test_a_module_made_and_dropped_leaves_memory_where_it_was(layer: str) -> None:
     """Assert that a dropped module frees its memory, with the random keys that it drew."""
-    gc.collect()  # garbage of earlier tests
+    gc.collect()  # frees the garbage of earlier tests
     ours.eval(ours.random.uniform(), *ours.random.state)
     before = ours.get_active_memory()
     sizes = {"MultiHeadAttention": (8, 2), "Transformer": (8, 2, 1, 1)}.get(layer, (8, 8))

@@ -111,7 +111,7 @@ def test_two_that_lie_otherwise_are_combined(shape: tuple[int, ...]) -> None:
 @pytest.mark.skipif(native is None, reason="no compiler of C")
 @pytest.mark.parametrize("kind", ["u2", "u4", "u8"])
 def test_elements_at_odd_addresses_are_left_to_numpy(kind: str) -> None:
-    """A weight of a file that is mapped may lie anywhere; C takes words to lie at multiples of their size."""
+    """Assert that C refuses to copy unaligned elements, such as those of a mapped file."""
     size = np.dtype(kind).itemsize
     odd = np.frombuffer(bytearray(range(250)) * 300, kind, 8192, offset=1).reshape(64, 128)
     even, to = odd.copy(), np.zeros((128, 64), kind)

@@ -45,7 +45,7 @@ class Meter:
 def both(program: Callable[[Any, Any, Meter], None]) -> list[int]:
     """Return the byte counts that a program notes, after asserting that both libraries agree."""
     seen = []
-    gc.collect()  # garbage of earlier tests
+    gc.collect()  # frees the garbage of earlier tests
     for mx, lib in ((real, REAL), (ours, OURS)):
         meter = Meter(mx)
         program(mx, lib, meter)
@@ -133,7 +133,7 @@ def test_a_model_that_is_made_and_dropped() -> None:
         model = lib.nn.Sequential(lib.nn.LayerNorm(100), lib.nn.ReLU(), lib.nn.RMSNorm(100))
         mx.eval(model.parameters())
         meter.note()
-        out = model(mx.array(np.ones((5, 100), np.float32)))  # the model's array is freed by then
+        out = model(mx.array(np.ones((5, 100), np.float32)))  # the input array is freed by then
         mx.eval(out)
         meter.note()
         del model, out
@@ -146,7 +146,7 @@ def test_a_model_that_is_made_and_dropped() -> None:
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Lion", "Adafactor"])
 def test_training_leaves_nothing_behind(name: str) -> None:
     """Assert that training frees its memory without a garbage collection: no array of a step is part of a cycle."""
-    gc.collect()  # garbage of earlier tests
+    gc.collect()  # frees the garbage of earlier tests
     forget_random_numbers()
     meter = Meter(ours)
     x = ours.array(np.ones((4, 100), np.float32))
@@ -204,7 +204,7 @@ OF_RULES: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("name", OF_RULES)
 def test_rules_leave_nothing_behind(name: str) -> None:
-    gc.collect()  # garbage of earlier tests
+    gc.collect()  # frees the garbage of earlier tests
     step = OF_RULES[name](ours)
     meter = Meter(ours)
     for k in range(12):

@@ -176,7 +176,8 @@ def public_modules() -> list[str]:
 
 @pytest.mark.parametrize("name", public_modules())
 def test_every_public_name_is_here(name):
-    """But for imports: those of Python's library, and those of a name that another module of MLX has."""
+    """Assert that every public name exists, except names that MLX's module imports from Python or from another module
+    of MLX."""
     mine, theirs = (attrgetter(name)(package) for package in (mxcompat, mlx))
     assert isinstance(mine, ModuleType)
     missing = {n for n in dir(theirs) if not n.startswith("_")} - set(dir(mine)) - STANDARD

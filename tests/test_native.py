@@ -488,7 +488,7 @@ def test_a_path_ends_with_what_refers_to_it():
 
     held = Held()
     path = native.Path(((ADD, (held,), (-1, -1)),), (None,), (0,))
-    held.path, seen = path, weakref.ref(held)  # a cycle through the path
+    held.path, seen = path, weakref.ref(held)  # forms a cycle through the path
     del held, path
     gc.collect()
     assert seen() is None
@@ -563,7 +563,7 @@ def test_storing_gives_nodes_their_values():
         assert outer.value is values[1]
         assert outer.op is not None
         assert len(outer.inputs) == 2
-        store([inner, outer], values[:1], 8)  # only as many as there are nodes
+        store([inner, outer], values[:1], 8)  # takes only as many values as there are nodes
         assert outer.op is not None
     with pytest.raises(TypeError):
         native.store([3], [4], 0)
@@ -823,6 +823,7 @@ print(events)
 
 
 def test_an_op_calls_no_audit_hooks():
-    """A hook of a library (filelock, which JAX imports) would double the time of every op."""
+    """Assert that an op calls no audit hook. Hooks of libraries (filelock, which JAX imports) would double an op's
+    time."""
     done = subprocess.run([sys.executable, "-c", AUDITED], capture_output=True, text=True, check=True, timeout=100)
     assert done.stdout == "[]\n"

@@ -137,7 +137,8 @@ def unpromised_names(path):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
             whole = f"{node.value.id}.{node.attr}"
             private = node.attr.startswith("_") and not node.attr.startswith("__")
-            if whole != "os._exit" and (private or node.attr == "getrefcount"):  # which is in Python's documentation
+            # `os._exit` is in Python's documentation
+            if whole != "os._exit" and (private or node.attr == "getrefcount"):
                 yield whole
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts:
             yield from re.findall(r"\bjax\._src\b[\w.]*|\bjaxlib\.[\w.]+|\b_getframe\b|\bgetrefcount\b", node.value)

@@ -229,7 +229,7 @@ def test_half_precision_is_added_up_in_float32() -> None:
 def test_batches(x_shape: tuple[int, ...], copies: tuple[int, ...]) -> None:
     x = RNG.standard_normal(x_shape).astype(np.float32)
     w = RNG.standard_normal((*copies, 64, 128)).astype(np.float32)
-    check(lambda mx, x, w: mx.quantized_matmul(x, *mx.quantize(w)), x, w, tol=1e-4)  # order of summation
+    check(lambda mx, x, w: mx.quantized_matmul(x, *mx.quantize(w)), x, w, tol=1e-4)  # the sums are in another order
 
 
 L, R = np.array([0, 2, 4]), np.array([0, 3, 1])
@@ -253,14 +253,14 @@ def test_gather_qmm(mode: str, lhs: Any, rhs: Any, first: np.ndarray) -> None:
         indices = {k: None if v is None else mx.array(v) for k, v in indices.items()}
         return mx.gather_qmm(x, *mx.quantize(w, mode=mode), **indices, mode=mode)
 
-    check(both, first, STACK, tol=1e-4)  # order of summation
+    check(both, first, STACK, tol=1e-4)  # the sums are in another order
 
 
 def test_gather_qmm_not_transposed() -> None:
     def both(mx: Any, x: Any, w: Any, r: Any) -> Any:
         return mx.gather_qmm(x[:3, :, :64], *mx.quantize(w), rhs_indices=r, transpose=False, sorted_indices=False)
 
-    check(both, X3, STACK, R, tol=1e-4)  # order of summation
+    check(both, X3, STACK, R, tol=1e-4)  # the sums are in another order
 
 
 def test_gather_qmm_global_scale() -> None:
@@ -282,7 +282,7 @@ def test_qqmm(mode: str) -> None:
             q = mx.quantize(w, mode=mode)
             return mx.qqmm(x[0].reshape(shape), q[0], q[1], mode=mode)  # noqa: B023
 
-        check(both, X, SMALL, tol=1e-4)  # order of summation
+        check(both, X, SMALL, tol=1e-4)  # the sums are in another order
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -394,4 +394,4 @@ def test_jvp_and_compile() -> None:
         out, change = mx.jvp(lambda x: mx.quantized_matmul(x, *q), [x], [x + 1])
         return [out[0], change[0], mx.compile(lambda x: mx.quantized_matmul(x, *q) * 2)(x)]
 
-    check(both, X, SMALL, tol=1e-4)  # order of summation
+    check(both, X, SMALL, tol=1e-4)  # the sums are in another order

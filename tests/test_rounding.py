@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(autouse=True)
 def optimised(xla_only):
-    with ext.reproducible():  # one optimized executable
+    with ext.reproducible():  # computes each step with one optimized executable
         yield
 
 

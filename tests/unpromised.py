@@ -1,4 +1,4 @@
-"""Tests of what JAX, XLA or Python does not promise, which are left out where it does not hold."""
+"""Skip tests of features that JAX, XLA or Python do not promise, if a feature does not work."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ __all__ = ["needs"]
 
 
 def needs(name: str) -> pytest.MarkDecorator:
-    """Return the mark of tests that are left out without a feature, such as with `MXCOMPAT_WITHOUT=frames`."""
+    """Return the mark of tests that are skipped without a feature, for example under `MXCOMPAT_WITHOUT=frames`."""
     (feature,) = [one for one in everything() if one.name == name]
     return pytest.mark.skipif(not feature.holds, reason=f"{name} does not hold: {feature.fallback}")

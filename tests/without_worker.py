@@ -1,6 +1,6 @@
-"""A program that uses all that is not promised, whatever of it is taken away: prints its results as JSON.
+"""A program that uses all unpromised features, of which some may be switched off. It prints its results as JSON.
 
-Each name of `PARTS` is one kind of work. Results are numbers, or texts, that are the same with and without.
+Each name of `PARTS` is one kind of work. Its results, numbers or texts, do not depend on the features.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RNG = np.random.default_rng(0)
 
 
 def training() -> Any:
-    """Losses of a small network, whose steps evaluate parameters and look at values that were made on the way."""
+    """Train a small network whose steps evaluate parameters and read intermediate values. Return the losses."""
     mx.random.seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 3))
     optimizer = optim.AdamW(1e-2)
@@ -42,7 +42,7 @@ def training() -> Any:
 
 
 def caches() -> Any:
-    """A cache that is written in place, of which older states are held, and are read later."""
+    """Write into a cache in place, while references to its older states are held and read later."""
     cache, held, out = mx.zeros((64, 128, 32)), [], []
     for k in range(12):
         cache[:, k] = mx.full((64, 32), float(k + 1))
@@ -54,7 +54,7 @@ def caches() -> Any:
 
 
 def chains() -> Any:
-    """Chains of elementwise operations on large arrays: their operands may be written over."""
+    """Compute chains of elementwise operations on large arrays, whose operands may be overwritten."""
     x = mx.array(RNG.uniform(1, 2, (512, 512)).astype(np.float32))
     y = x * 2
     mx.eval(y)
@@ -68,7 +68,7 @@ def chains() -> Any:
 
 
 def overlaps() -> Any:
-    """Rows that move down, in a compiled program: what is read is not written before."""
+    """Move rows down in a compiled program: each row must be read before it is overwritten."""
 
     def down(x: mx.array) -> mx.array:
         x = (x * 1.5).reshape(32, 32)
@@ -79,7 +79,7 @@ def overlaps() -> Any:
 
 
 def identities() -> Any:
-    """What holds of real numbers, and not of floats or of integers that overflow."""
+    """Compute identities that hold for real numbers, but not for floats, or for integers that overflow."""
 
     def compiled(x: mx.array, n: mx.array) -> list[mx.array]:
         return [mx.log(mx.exp(x)), mx.sqrt(x * x), n * n // 7, n // mx.abs(n)]
@@ -89,13 +89,13 @@ def identities() -> Any:
 
 
 def halves() -> Any:
-    """Sums of products in half precision, where each is rounded."""
+    """Compute sums of products in half precision, each of which is rounded."""
     a, b = (mx.array(RNG.normal(size=2000).astype(np.float16)) for _ in range(2))
     return mx.compile(lambda a, b: a * b - b * a)(a, b).sum().item(), (a * b + a).sum().item()
 
 
 def factors() -> Any:
-    """LAPACK, by XLA and by NumPy, and what it refuses."""
+    """Factorize matrices with LAPACK, by XLA and by NumPy, including matrices that it rejects."""
     a = mx.array(RNG.normal(size=(6, 6)).astype(np.float32))
     a = a @ a.T + 6 * mx.eye(6)
     found = mx.compile(lambda a: mx.linalg.cholesky(a, stream=mx.cpu))(a)
@@ -107,7 +107,7 @@ def factors() -> Any:
 
 
 def jaxs() -> Any:
-    """Arrays of JAX's, and memory that is shared."""
+    """Exchange arrays with JAX, and share memory."""
     import jax
 
     x = mx.array(jax.numpy.arange(6.0).reshape(2, 3))
@@ -117,7 +117,7 @@ def jaxs() -> Any:
 
 
 def processes() -> Any:
-    """A signal that comes while something is computed."""
+    """Receive a signal during a computation."""
     came: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda *_: came.append(1))
     signal.raise_signal(signal.SIGUSR1)
@@ -129,7 +129,7 @@ def processes() -> Any:
 
 
 def refusals() -> Any:
-    """Errors, with and without the line that they come from; and memory that is not there."""
+    """Raise errors, with and without the line that caused them, and run out of memory."""
     found = []
     for work in (lambda: mx.zeros((2, 3)) @ mx.zeros((4, 5)), lambda: mx.zeros((1 << 20, 1 << 20)).sum().item()):
         try:
@@ -140,7 +140,7 @@ def refusals() -> Any:
 
 
 def memory() -> Any:
-    """Caches are cleared, and compiled again."""
+    """Clear the caches, and compile again."""
     f = mx.compile(lambda x: mx.sin(x) @ x)
     x = mx.array(RNG.normal(size=(40, 40)).astype(np.float32))
     first = f(x).sum().item()
@@ -154,7 +154,7 @@ PARTS = (training, caches, chains, overlaps, identities, halves, factors, jaxs, 
 def main() -> None:
     results = {}
     for part in PARTS:
-        for side in range(2):  # NumPy does the first, and what has been compiled may do the second
+        for side in range(2):  # NumPy computes the first run, and an executable may compute the second
             results[f"{part.__name__} {side}"] = part()
     json.dump(results, sys.stdout)
 

@@ -53,7 +53,7 @@ class array(Handle):
 
     __slots__ = ("__weakref__",)
 
-    if TYPE_CHECKING:  # hidden from `typing.get_type_hints`, which users call on their subclasses
+    if TYPE_CHECKING:  # `typing.get_type_hints`, which users call on their subclasses, must not see this
         _node: Node
 
     def __init__(self, val: Any, dtype: Dtype | None = None) -> None:
@@ -289,7 +289,7 @@ class ArrayIterator:
         raise TypeError("mlx.core.ArrayIterator: no constructor defined!")
 
     def __iter__(self) -> ArrayIterator:
-        return _iterator(self._entry, self._next, self._size)  # a new iterator at the same position
+        return _iterator(self._entry, self._next, self._size)  # return a new iterator at the same position
 
     def __next__(self) -> array:
         k = self._next
@@ -300,9 +300,9 @@ class ArrayIterator:
 
 
 def _iterator(entry: Callable[[int], array], first: int, size: int) -> ArrayIterator:
-    made = object.__new__(ArrayIterator)
-    made._entry, made._next, made._size = entry, first, size
-    return made
+    iterator = object.__new__(ArrayIterator)
+    iterator._entry, iterator._next, iterator._size = entry, first, size
+    return iterator
 
 
 def entries(x: array) -> ArrayIterator:

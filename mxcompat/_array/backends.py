@@ -72,8 +72,7 @@ def stop_capture() -> None:
 
 
 def moved(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Wrap a function of `mlx.core` for its old name in `mlx.core.metal`. Like MLX, it warns once that the name is
-    deprecated."""
+    """Wrap a function of `mlx.core` for its deprecated name in `mlx.core.metal`. Like MLX, the wrapper warns once."""
     told = False
 
     @wraps(function)

@@ -19,8 +19,9 @@ def converted(x: Any, dtype: Dtype) -> Any:
     """Cast a JAX value to another dtype with MLX's rules.
 
     A float outside the range of an integer dtype wraps, as C code on x86 does, while JAX would saturate. The cast goes
-    through the nearest wider integer; a float beyond that range becomes its lowest value. A bool becomes a float by way
-    of an integer: XLA simplifies `float(bool) * x` to a selection, which gives 0 where x is infinite or NaN.
+    through the nearest wider integer. A float beyond the range of that integer becomes the integer's lowest value. A
+    bool becomes a float by way of an integer: XLA simplifies `float(bool) * x` to a selection, which gives 0 where x is
+    infinite or NaN.
     """
     x = jnp.asarray(x)
     source, target = x.dtype, dtype._numpy
@@ -45,16 +46,18 @@ def converted(x: Any, dtype: Dtype) -> Any:
 
 
 def truth(x: Any) -> Any:
-    """Return which elements of a JAX array are not 0. For floats this tests the bits: in comparisons XLA treats
-    subnormal numbers as 0, and LLVM turns most other bit tests into such comparisons. On a GPU the comparison is
-    correct, but the bits of complex numbers' parts are wrong (jaxlib 0.11)."""
+    """Return a mask of the elements of a JAX array that are not 0. On CPUs, test the bits of floats.
+
+    In comparisons, XLA treats subnormal numbers as 0, and LLVM turns most other bit tests into such comparisons. On a
+    GPU the comparison is correct, but the bits of complex numbers' parts are wrong (jaxlib 0.11).
+    """
     kind = x.dtype.kind
     if kind in "biu" or jax.default_backend() == "gpu":
         return x if kind == "b" else x != 0
     if kind == "c":
         return truth(lax.real(x)) | truth(lax.imag(x))
     bits = lax.bitcast_convert_type(x, np.dtype(f"int{8 * x.dtype.itemsize}"))
-    return lax.abs(bits) > 0  # the bits of -0 are the least integer, whose `abs` is itself
+    return lax.abs(bits) > 0  # -0 has the bits of the least integer, whose `abs` is itself
 
 
 def converted_on_host(x: Any, dtype: Dtype) -> Any:
@@ -74,7 +77,7 @@ def converted_on_host(x: Any, dtype: Dtype) -> Any:
         if target == np.uint64:
             negative = np.where(x < 0, x, 0).astype(wide).astype(target)
             return np.where(x < 0, negative, _to_uint64(x))
-        if x.size and x.min() >= -limit and x.max() < limit:  # both are false if there is a NaN
+        if x.size and x.min() >= -limit and x.max() < limit:  # both comparisons are false for NaN
             return x.astype(wide, copy=False).astype(target, copy=False)
         inside = (x >= -limit) & (x < limit)
         return np.where(inside, x, np.float32(-limit)).astype(wide).astype(target)
@@ -82,7 +85,7 @@ def converted_on_host(x: Any, dtype: Dtype) -> Any:
 
 
 _MIDDLE = np.uint64(2**63)
-"""The value of NaN as uint64. Floats beyond its range become 0."""
+"""The uint64 to which NaN is cast. Floats beyond the range of uint64 become 0."""
 
 
 def _to_uint64(x: Any) -> Any:

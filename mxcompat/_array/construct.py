@@ -80,7 +80,7 @@ def as_node(value: Any, dtype: Dtype | None = None) -> Node | None:
         return _dlpack_node(_Capsule(value), dtype)
     try:
         data = np.asarray(memoryview(value))
-    except (TypeError, ValueError):  # no buffer, or a format unknown to NumPy
+    except (TypeError, ValueError):  # the value has no buffer, or a format that NumPy does not know
         return None
     return numpy_node(data, dtype)
 
@@ -147,7 +147,7 @@ def numpy_node(data: np.ndarray, dtype: Dtype | None) -> Node:
     if dtype is None:
         dtype = natural
     elif natural._kind == "f" and dtype._kind == "f" and dtype.size == 2:
-        data = cast_numpy(data, natural)  # through float32, as MLX rounds
+        data = cast_numpy(data, natural)  # MLX rounds through float32
     return own(cast_numpy(data, dtype), dtype)
 
 
@@ -163,8 +163,8 @@ def cast_numpy(data: Any, dtype: Dtype) -> np.ndarray:
 def own(data: np.ndarray, dtype: Dtype) -> Node:
     """Return a leaf with a copy of data that already has the right dtype. The copy stays in NumPy until XLA needs
     it."""
-    found = aval(data.shape, dtype)
-    return leaf(aligned(data) if found.nbytes >= ALIGNED_BYTES else data.copy(), found)
+    a = aval(data.shape, dtype)
+    return leaf(aligned(data) if a.nbytes >= ALIGNED_BYTES else data.copy(), a)
 
 
 def jax_node(value: Any, dtype: Dtype | None) -> Node:
@@ -179,12 +179,13 @@ def jax_node(value: Any, dtype: Dtype | None) -> Node:
     return (tracer if traced else leaf)(value, aval(value.shape, dtype))
 
 
-_CAPSULE = getattr(types, "CapsuleType", type(getattr(datetime, "datetime_CAPI", None)))  # from Python 3.13 on
+# `CapsuleType` exists from Python 3.13 on
+_CAPSULE = getattr(types, "CapsuleType", type(getattr(datetime, "datetime_CAPI", None)))
 
 
 def is_capsule(value: Any) -> bool:
     """Return True if a value is a DLPack capsule that has not been consumed yet."""
-    valid = ctypes.pythonapi.PyCapsule_IsValid  # returns False for all other objects, too
+    valid = ctypes.pythonapi.PyCapsule_IsValid  # for objects that are no capsules, this returns False
     return any(valid(ctypes.py_object(value), name) for name in (b"dltensor", b"dltensor_versioned"))
 
 
@@ -207,7 +208,7 @@ def _dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
         value = value.detach()
     try:
         data = np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError):  # a type unknown to NumPy (bfloat16), or another device
+    except (BufferError, RuntimeError, TypeError):  # NumPy does not know the type (bfloat16) or the device
         return _foreign_node(value, dtype)
     return numpy_node(data, dtype)
 
@@ -219,7 +220,7 @@ def _foreign_node(value: Any, dtype: Dtype | None) -> Node:
             data = jnp.array(jax.dlpack.from_dlpack(value), copy=True)
     except (BufferError, ValueError) as error:
         raise bad_cast(f"{type_name(value)}: {error}") from error
-    except jax.errors.JaxRuntimeError:  # a type unknown to JAX
+    except jax.errors.JaxRuntimeError:  # JAX does not know the type
         data = None
     if data is None or not holds(data.dtype):
         raise ValueError("[convert] Cannot convert array to mlx.")
@@ -240,13 +241,13 @@ def number_node(value: Any, dtype: Dtype | None) -> Node:
             _numbers.clear()
         _numbers[key] = known
     data, of_it = known
-    return leaf(data if buffers.smallest else data.copy(), of_it)  # counted values need separate memory
+    return leaf(data if buffers.smallest else data.copy(), of_it)  # a value that is counted needs separate memory
 
 
 def _new_number(value: Any, dtype: Dtype | None) -> tuple[np.ndarray, Aval]:
-    row = native.numbers([value], dtype) if native else None  # handles common numbers fast
+    row = native.numbers([value], dtype) if native else None  # C code handles common numbers fast
     if row is not None:
-        # native memory is counted; cached data must not be
+        # separate memory is counted, but cached data must not be
         return row.value.reshape(()).copy(), aval((), row.aval.dtype)
     dtype = dtype or natural_dtype(value)
     data = _number(value, dtype)

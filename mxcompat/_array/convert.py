@@ -35,7 +35,7 @@ def item(node: Node) -> Any:
         raise ValueError("[convert] Only length-1 arrays can be converted to Python scalars.")
     value = node.value
     if type(value) is not np.ndarray:
-        known = None if timers else _number(value)  # timers must be told of a wait
+        known = None if timers else _number(value)  # timers must be told of the wait, so they need the other path
         if known is not None:
             return known
         value = host(node)
@@ -80,12 +80,13 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
         try:
             raise last[1]
         finally:
-            del last  # its traceback refers to this frame
+            del last  # the traceback of the error refers to this frame
     if node.aval.dtype is _d.bfloat16:
         raise no_format(node.aval.dtype._label)
     data = evaluated_on_host(node)
     if dtype is not None and np.dtype(dtype) != data.dtype:
-        return np.array(data, dtype, copy=False) if copy is False else data.astype(dtype)  # NumPy's error for False
+        # this is NumPy's error for False
+        return np.array(data, dtype, copy=False) if copy is False else data.astype(dtype)
     shared = _on_host(node.value)
     if not shared and copy is False:
         raise ValueError("Unable to avoid copy while creating an array as requested.")
@@ -93,7 +94,7 @@ def numpy(node: Node, dtype: Any = None, copy: bool | None = None) -> np.ndarray
 
 
 def _writable(data: np.ndarray) -> np.ndarray:
-    """Return a writable view; of empty and 0-d data, which other nodes may share, a copy."""
+    """Return a writable view of the data. For empty and 0-d data, which other nodes may share, return a copy."""
     return np.asarray(_View(data)) if data.ndim and data.size else data.copy()
 
 
@@ -131,7 +132,7 @@ def memory(node: Node, flags: int) -> tuple[memoryview, str | None]:
     """
     if not flags:
         return memoryview(host(node).reshape(-1).view(np.uint8)), None
-    if not _on_host(value(node)):  # after this error, NumPy calls `numpy` instead
+    if not _on_host(value(node)):  # NumPy drops this error and calls `numpy` next
         raise BufferError("[array] The memory is not this process's. Take that of a copy: memoryview(np.array(x)).")
     data = host(node)
     if node.aval.dtype is _d.bfloat16:
@@ -152,7 +153,7 @@ class _View:
         interface = data.__array_interface__
         interface["data"] = (interface["data"][0], False)
         if interface["strides"] is None:
-            del interface["strides"]  # of which NumPy 2.4 keeps a reference to None each time
+            del interface["strides"]  # NumPy 2.4 would keep a reference to this None at each use
         self.__array_interface__ = interface
         self.owner = data
 
@@ -171,7 +172,7 @@ def to_dlpack(node: Node, stream: Any, max_version: Any, device: tuple[int, int]
     own_device = dlpack_device(node)
     if device is not None and tuple(device) != own_device:
         raise BufferError(f"Cannot export to DLPack device {tuple(device)}: the array is on {own_device}.")
-    if _in_numpy(node):  # shares memory with `numpy`; as in MLX, the consumer may only read
+    if _in_numpy(node):  # `numpy` shares this memory, but as in MLX, the consumer may only read it
         return numpy(node, copy=copy).__dlpack__(copy=copy)
     return evaluated(node).__dlpack__(stream=None if own_device[0] == 1 else stream, max_version=max_version, copy=copy)
 

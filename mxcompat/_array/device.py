@@ -69,10 +69,10 @@ class Device(Fixed):
     __slots__ = ("_index", "type")
 
     def __init__(self, type: DeviceType, index: int = 0) -> None:
-        found = device_type(type)
-        if found is None:
+        kind = device_type(type)
+        if kind is None:
             raise TypeError(f"Device: expected a DeviceType, got {type.__class__.__name__}")
-        self.type = found
+        self.type = kind
         self._index = small_int(index, "Device", "index")
 
     def __repr__(self) -> str:

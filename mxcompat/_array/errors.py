@@ -13,16 +13,18 @@ def incompatible(function: str, what: str) -> TypeError:
 
     Args:
         function: the name of the function, or "" if it is not known. In that case `what` begins in lower case.
-        what: a sentence that says what was expected and what was given.
+        what: a sentence with the expected and the given arguments.
     """
     if not function:
         return TypeError(f"incompatible function arguments: {what}")
     return TypeError(f"{function}(): incompatible function arguments. {what}")
 
 
-def expected(function: str, wanted: str, given: Any) -> TypeError:
+def expected(function: str, expectation: str, value: Any) -> TypeError:
     """Return the error for one argument of a wrong type: "Expected a Dtype, got str.", for example."""
-    return incompatible(function, f"{'Expected' if function else 'expected'} {wanted}, got {type(given).__name__}.")
+    return incompatible(
+        function, f"{'Expected' if function else 'expected'} {expectation}, got {type(value).__name__}."
+    )
 
 
 def bad_cast(why: str) -> RuntimeError:

@@ -70,8 +70,8 @@ def asarray(a: Any, dtype: Dtype | None = None, *, copy: bool | None = None) -> 
         raise TypeError("asarray: expected a number, a sequence or an array, got NoneType")
     if copy is False:
         _refuse_copy(a, dtype)
-    made = array(a, dtype)
-    return wrap(copied(made._node)) if copy and (isinstance(a, array) or is_array(a)) else made
+    result = array(a, dtype)
+    return wrap(copied(result._node)) if copy and (isinstance(a, array) or is_array(a)) else result
 
 
 def from_dlpack(x: Any, /, *, copy: bool | None = None) -> array:

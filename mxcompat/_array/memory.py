@@ -125,7 +125,7 @@ def get_cache_memory() -> int:
 
 
 def clear_cache() -> None:
-    """Return unused CPU memory to the system, if the C library is glibc. XLA does this by itself on accelerators.
+    """Return unused CPU memory to the system, if the C library is glibc. On accelerators, XLA does this without a call.
 
     Example:
         >>> mx.clear_cache()

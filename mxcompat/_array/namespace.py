@@ -64,16 +64,16 @@ class ArrayNamespaceInfo:
             ValueError: if a kind is unknown.
         """
         _checked(device)
-        found = {d._label: d for d in _DTYPES}
+        by_name = {d._label: d for d in _DTYPES}
         if (device or default_device()).type is not cpu:
-            del found["float64"]
+            del by_name["float64"]
         if kind is None:
-            return found
+            return by_name
         kinds = (kind,) if isinstance(kind, str) else kind
         if not isinstance(kinds, tuple) or any(k not in _KINDS for k in kinds):
             raise ValueError(f"Unsupported dtype kind: {kinds!r}")
         letters = "".join(_KINDS[k] for k in kinds)
-        return {name: d for name, d in found.items() if d._kind in letters}
+        return {name: d for name, d in by_name.items() if d._kind in letters}
 
 
 def _checked(device: Any) -> None:

@@ -55,8 +55,11 @@ def nest_of(value: Any, dtype: Dtype | None = None) -> Node:
 
 
 def _no_numbers(values: Any, dtype: Dtype | None) -> Node | None:
-    """Read a regular nest of plain floats, bools or 32-bit integers, in its natural dtype or float32; return None for
-    other values. This is the fast path of `nest_of`, in C; without the extension it reads nothing."""
+    """Read a regular nest of plain floats, bools or 32-bit integers, in its natural dtype or float32.
+
+    Return None for other values. This is the fast path of `nest_of`, in C. Without the extension it always returns
+    None.
+    """
     return None
 
 
@@ -72,9 +75,9 @@ def _sequence(value: list | tuple, dtype: Dtype | None) -> Node:
     if (dtype is None or dtype is _d.float32) and countOf(map(type, value), float) == n and n:
         return leaf(_floats(value), aval((n,), _d.float32))
     kinds = set(map(type, value))
-    if kinds <= _NUMBERS and kinds:  # the case of depth 1
+    if kinds <= _NUMBERS and kinds:  # the nest has depth 1
         data, dtype = _numbers_array(value, kinds, dtype)
-        return leaf(data, aval((n,), dtype))  # the data are not shared
+        return leaf(data, aval((n,), dtype))  # no other array shares the data
     shape: list[int] = []
     first: Any = value
     level = [value]
@@ -162,7 +165,7 @@ NEST = Op(
 
 
 def _irregular(value: list | tuple, dtype: Dtype | None) -> Node:
-    """Convert a nest that contains arrays or an error."""
+    """Convert a nest that contains arrays, or raise MLX's error for an irregular one."""
     leaves: list[Any] = []
     _leaves(value, leaves)
     natural: Dtype | None = None

@@ -58,7 +58,7 @@ def operand(value: Any, like: Dtype | None = None) -> Node | None:
 
 def _unusual(value: Any, like: Dtype | None) -> Node | None:
     """Convert an operand that is neither an array nor a plain number."""
-    if isinstance(value, (int, float)):  # subclasses of numbers, such as NumPy's float64
+    if isinstance(value, (int, float)):  # convert subclasses of numbers, such as NumPy's float64
         plain = bool(value) if isinstance(value, bool) else int(value) if isinstance(value, int) else float(value)
         return operand(plain, like)
     if isinstance(getattr(value, "_node", None), Node):
@@ -67,14 +67,14 @@ def _unusual(value: Any, like: Dtype | None) -> Node | None:
         return node_of(value)
     if isinstance(value, np.ndarray) and not holds(value.dtype):
         return None
-    found = as_node(value, like)
+    node = as_node(value, like)
     if (
-        found is None
+        node is None
         and not isinstance(value, str)
         and any(hasattr(type(value), name) for name in ("__complex__", "__float__", "__index__"))
     ):
         return operand(complex(value), like)
-    return found
+    return node
 
 
 def scalar_node(value: Any, dtype: Dtype) -> Node:
@@ -122,14 +122,14 @@ _RANGES: dict[Dtype, tuple[int, int]] = {
     for d in _d.DTYPES
     if d._kind in "iu"
 }
-_RANGES[_d.uint64] = (-(2**63), 2**64 - 1)  # negative numbers wrap
+_RANGES[_d.uint64] = (-(2**63), 2**64 - 1)  # a negative number wraps around
 
 
 def _int(like: Dtype | None) -> tuple[Aval, int, int, Any]:
     """Return the aval of a Python int next to an array of this dtype, its valid range, and a function that converts
     it."""
     dtype = scalar_dtype(int, like)
-    if like is _d.bool_:  # reduced to 32 bits: MLX checks the range only next to arrays of integers
+    if like is _d.bool_:  # keep the lower 32 bits: MLX checks the range only next to arrays of integers
         return _ZERO_DIM[dtype], -(2**63), 2**63 - 1, lambda value: (value + 2**31) % 2**32 - 2**31
     low, high = _RANGES.get(dtype, (-(2**63), 2**63 - 1))
     convert = (lambda value: value % 2**64) if dtype is _d.uint64 else {"f": float, "c": complex}.get(dtype._kind)

@@ -130,7 +130,7 @@ def printoptions(precision: int = -1) -> _PrintOptionsContext:
 def render(node: Node) -> str:
     """Return the text of an array, after evaluating it."""
     if node.aval is None:
-        return f"array({node.value})"  # an object that JAX put in an array's place in a pytree
+        return f"array({node.value})"  # JAX puts such an object in an array's place in a pytree
     value = node.value
     known = isinstance(value, (np.ndarray, NoneType)) or is_array(value) or node.op is SCALAR
     if node.op is TRACED or not known:
@@ -207,4 +207,4 @@ def _repr_array(self: reprlib.Repr, x: Any, level: int) -> str:
 
 _repr_standard_array = reprlib.Repr.repr_array
 reprlib.Repr.repr_array = _repr_array  # type: ignore[method-assign]
-"""Without this, `reprlib` (used by debuggers and pytest) treats any class named `array` as Python's own."""
+"""Register `array` here: otherwise `reprlib`, used by debuggers and pytest, treats it as Python's own `array`."""

@@ -71,7 +71,7 @@ class _PerThread(threading.local):
     def __init__(self) -> None:
         self.streams: dict[Device, Stream] = {}
         self.own: dict[ThreadLocalStream, Stream] = {}
-        self.token = object()  # identifies the thread; the system reuses thread ids
+        self.token = object()  # an object identifies the thread, because the system reuses thread ids
 
 
 _thread = _PerThread()
@@ -316,7 +316,7 @@ def synchronize(stream: Stream | ThreadLocalStream | Device | DeviceType | None 
     if stream is not None:
         _resolve(stream, "synchronize")
     if not is_imported():
-        return  # nothing has been started
+        return  # without JAX, no work has started
     backend()
     for x in jax.live_arrays():
         if not x.is_deleted():

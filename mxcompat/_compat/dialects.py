@@ -59,7 +59,7 @@ def attempt(work: Callable[[Any], _T], module: Any) -> tuple[bool, _T | None]:
         return True, work(module)
     except MemoryError:
         raise
-    except Exception as error:  # of any type, because the bindings may have changed in any way
+    except Exception as error:  # the bindings may have changed in any way, so any type of error is possible
         if work.__name__ not in _failed:
             _failed.add(work.__name__)
             _log().warning("%s failed on a program, which is compiled without it", work.__name__, exc_info=error)
@@ -67,6 +67,6 @@ def attempt(work: Callable[[Any], _T], module: Any) -> tuple[bool, _T | None]:
 
 
 def _log() -> Any:
-    import logging  # here, since it takes long to import
+    import logging  # imported here because the import is slow
 
     return logging.getLogger(__name__)

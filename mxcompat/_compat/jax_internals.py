@@ -25,8 +25,8 @@ __all__ = [
 @unpromised("device-put", "NumPy arrays become JAX arrays in an eighth of the time", "`jax.device_put` is called")
 def device_put() -> bool:
     data = np.arange(3, dtype=np.int64)
-    made = put(data)
-    return isinstance(made, jax.Array) and made.dtype == np.int64 and bool((np.asarray(made) == data).all())
+    array = put(data)
+    return isinstance(array, jax.Array) and array.dtype == np.int64 and bool((np.asarray(array) == data).all())
 
 
 def put(data: np.ndarray) -> jax.Array:
@@ -131,7 +131,7 @@ def address_from_first(port: int, seconds: float) -> tuple[int, int, str]:
     """Return this process's rank, the number of ranks, and "host:port" of the first rank. JAX must know all ranks.
 
     Args:
-        port: a free port of this machine; the one of the first rank is used.
+        port: a free port of this machine. Only the first rank's port is used.
         seconds: the longest time to wait for the first rank.
     """
     if not cluster.holds:
@@ -150,8 +150,8 @@ def _address_by_collective(port: int) -> tuple[int, int, str]:
 
     text = f"{socket.gethostname()}:{port}".encode()
     letters = np.frombuffer(text.ljust(_LONGEST_ADDRESS, b"\0"), np.uint8)
-    found = np.asarray(broadcast_one_to_all(letters)).tobytes().rstrip(b"\0").decode()
-    return jax.process_index(), jax.process_count(), found
+    address = np.asarray(broadcast_one_to_all(letters)).tobytes().rstrip(b"\0").decode()
+    return jax.process_index(), jax.process_count(), address
 
 
 @unpromised(

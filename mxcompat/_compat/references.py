@@ -87,8 +87,8 @@ _Count = Callable[[], int]
 
 
 def _counters() -> Iterator[tuple[_Get, _Count]]:
-    """Yield a pair of functions for each counting function: one returns an object with one reference, the other counts
-    the other references to it."""
+    """Yield (get, count) for each counting function. `get` returns an object with one reference, and `count` counts
+    further references to it."""
     one, other, view, table = [np.empty(2)], [np.empty(2)], np.empty(2)[:1], {0: np.empty(2)}
     yield (lambda: one[0]), (lambda: of_each(one)[0] - BY_COUNTING)
     yield (lambda: other[0]), (lambda: of_item(other, 0))
@@ -97,28 +97,28 @@ def _counters() -> Iterator[tuple[_Get, _Count]]:
     holder = _Holder(np.empty(2))
     yield (lambda: holder.value), (lambda: of_value(holder))
     if native:
-        fields = native.Fields.__new__(native.Fields)  # the C base class of nodes
+        fields = native.Fields.__new__(native.Fields)  # nodes have this base class in C
         fields.value = np.empty(2)
         yield (lambda: fields.value), (lambda: of_value(fields))
 
 
 def _as_variable(get: _Get, count: _Count) -> int:
     x = get()
-    found = count()
+    references = count()
     del x
-    return found
+    return references
 
 
 def _as_argument(get: _Get, count: _Count) -> int:
-    return _given(get(), count)
+    return _count_of_parameter(get(), count)
 
 
 def _as_argument_of_a_variable(get: _Get, count: _Count) -> int:
     x = get()
-    return _given(x, count)
+    return _count_of_parameter(x, count)
 
 
-def _given(x: Any, count: _Count) -> int:
+def _count_of_parameter(x: Any, count: _Count) -> int:
     return count() + 0 * (x is None)
 
 
@@ -132,7 +132,7 @@ def _as_argument_of_c_of_a_variable(get: _Get, count: _Count) -> int:
 
 
 class _Asked:
-    """Counts when a missing attribute is read."""
+    """Runs a counting function in `__getattr__`, for a test of the references that such a call makes."""
 
     def __init__(self, count: _Count) -> None:
         self._count = count
@@ -147,11 +147,11 @@ def _as_temporary(get: _Get, count: _Count) -> int:
 
 def _as_attribute(get: _Get, count: _Count) -> int:
     holder = _Holder(get())
-    return _given(holder, count)
+    return _count_of_parameter(holder, count)
 
 
 def _as_element(get: _Get, count: _Count) -> int:
-    return min(_given(keep(get()), count) for keep in _CONTAINERS)
+    return min(_count_of_parameter(keep(get()), count) for keep in _CONTAINERS)
 
 
 _CONTAINERS: tuple[Callable[[Any], Any], ...] = (lambda x: [x], lambda x: (x,), lambda x: {0: x})
@@ -164,7 +164,7 @@ def _in_a_closure(get: _Get, count: _Count) -> int:
     def closure() -> Any:
         return x
 
-    return _given(closure, count)
+    return _count_of_parameter(closure, count)
 
 
 def _in_a_generator(get: _Get, count: _Count) -> int:
@@ -175,7 +175,7 @@ def _in_a_generator(get: _Get, count: _Count) -> int:
 
     suspended = generator()
     next(suspended)
-    return _given(suspended, count)
+    return _count_of_parameter(suspended, count)
 
 
 class _Context:
@@ -202,7 +202,7 @@ def _in_an_exception(get: _Get, count: _Count) -> int:
 
 
 def _as_memory(get: _Get, count: _Count) -> int:
-    return min(_given(memoryview(get()), count), _given(get()[:1], count))
+    return min(_count_of_parameter(memoryview(get()), count), _count_of_parameter(get()[:1], count))
 
 
 _HOLDERS = (

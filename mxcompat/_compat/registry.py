@@ -36,7 +36,7 @@ class Unpromised:
         self.purpose = purpose
         self.fallback = fallback
         self.reason = ""
-        """The reason why it does not work, or an empty string."""
+        """The reason why the feature does not work, or an empty string."""
         self._probe = probe
         self._holds: bool | None = None
         REGISTRY[name] = self
@@ -45,24 +45,24 @@ class Unpromised:
     def holds(self) -> bool:
         """True if the feature works as expected. The first access runs the probe."""
         if self._holds is None:
-            self._holds = self._found()
+            self._holds = self._probed()
         return self._holds
 
-    def _found(self) -> bool:
+    def _probed(self) -> bool:
         if self.name in WITHOUT:
             self.reason = "MXCOMPAT_WITHOUT names it"
             return False
         try:
-            found = self._probe()
+            result = self._probe()
         except MemoryError:
             raise
-        except Exception as error:  # of any type, because the feature may have changed in any way
+        except Exception as error:  # the feature may have changed in any way, so any type of error is possible
             self.reason = f"{type(error).__name__}: {error}"
-            found = False
-        if found is not True:
+            result = False
+        if result is not True:
             self.reason = self.reason or "it is not as expected"
             _log().info("%s does not hold (%s): %s", self.name, self.reason, self.fallback)
-        return found is True
+        return result is True
 
     def fails(self, error: BaseException) -> None:
         """Switch the feature off, because a use of it raised this error. The first error is logged."""
@@ -83,6 +83,6 @@ def unpromised(name: str, purpose: str, fallback: str) -> Callable[[Callable[[],
 
 
 def _log() -> Any:
-    import logging  # here, since it takes long to import
+    import logging  # imported here because the import is slow
 
     return logging.getLogger(__name__)

@@ -47,7 +47,8 @@ def refused_option(error: Exception, names: Iterable[str]) -> str | None:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Return True for the error that JAX raises if XLA does not have enough memory."""
-    return "RESOURCE_EXHAUSTED" in str(error) and error_texts.holds  # in this order: the probe imports JAX
+    # the text is tested first, because the probe imports JAX
+    return "RESOURCE_EXHAUSTED" in str(error) and error_texts.holds
 
 
 @unpromised(
@@ -80,17 +81,20 @@ def memory_analysis() -> bool:
 
 
 def memory_of(compiled: Any) -> tuple[int, int] | None:
-    """Return the bytes that a run of an executable allocates on all devices of this process: for results and temporary
-    buffers, and for temporary buffers alone. Return None if XLA does not report them."""
+    """Return the bytes that a run of an executable allocates on all devices of this process, or None if XLA does not
+    tell.
+
+    The first number counts results and temporary buffers, the second one temporary buffers alone.
+    """
     if not memory_analysis.holds:
         return None
     try:
-        found = compiled.memory_analysis()
-        if found is None:
+        analysis = compiled.memory_analysis()
+        if analysis is None:
             return None
         devices = len(compiled.runtime_executable().local_devices())
-        temporary = found.temp_size_in_bytes * devices
-        return temporary + (found.output_size_in_bytes - found.alias_size_in_bytes) * devices, temporary
+        temporary = analysis.temp_size_in_bytes * devices
+        return temporary + (analysis.output_size_in_bytes - analysis.alias_size_in_bytes) * devices, temporary
     except (AttributeError, TypeError) as error:
         memory_analysis.fails(error)
         return None

@@ -64,12 +64,12 @@ class Hostfile:
             raise ValueError(f"Hostfile {path} doesn't exist")
         try:
             data = json.loads(path.read_text())
-            found: dict[str, Any] = {"hosts": data} if isinstance(data, list) else data
+            content: dict[str, Any] = {"hosts": data} if isinstance(data, list) else data
             hosts = [
                 Host(rank, host["ssh"], host.get("ips", []), host.get("rdma", []))
-                for rank, host in enumerate(found["hosts"])
+                for rank, host in enumerate(content["hosts"])
             ]
-            return cls(hosts, found.get("backend", ""), found.get("envs", []))
+            return cls(hosts, content.get("backend", ""), content.get("envs", []))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"Failed to parse hostfile {path} ({error})") from error
 

@@ -34,7 +34,7 @@ BACKENDS = ("any", "mpi", "ring", "nccl", "jaccl", "jaccl-ring")
 """MLX's backend names that launchers accept."""
 
 MEMBER = "MXCOMPAT_MEMBER"
-"""The variable with the id of the process that is the member; its children are not."""
+"""The environment variable with the process id of the group's member. Its child processes are not members."""
 
 _ALL = ("any", "mpi", "nccl", "jaccl", "ring")
 _NOT_RING = _ALL[:-1]
@@ -42,22 +42,22 @@ _NOT_RING = _ALL[:-1]
 
 def peers() -> Peers | None:
     """Return the processes that were started together with this one, or None if it was started alone."""
-    found = _named() or _detected()
-    if found is None or found.size < 2 or os.environ.get(MEMBER, str(os.getpid())) != str(os.getpid()):
+    processes = _from_variables() or _detected()
+    if processes is None or processes.size < 2 or os.environ.get(MEMBER, str(os.getpid())) != str(os.getpid()):
         return None
     os.environ[MEMBER] = str(os.getpid())
-    return found
+    return processes
 
 
 def timeout() -> float:
     """Return the number of seconds to wait for other processes."""
-    given = os.environ.get("MXCOMPAT_DISTRIBUTED_TIMEOUT", "100")
+    text = os.environ.get("MXCOMPAT_DISTRIBUTED_TIMEOUT", "100")
     try:
-        seconds = float(given)
+        seconds = float(text)
     except ValueError:
         seconds = -1.0
     if seconds <= 0:
-        raise ValueError(f"MXCOMPAT_DISTRIBUTED_TIMEOUT must be a number of seconds, but is {given!r}.")
+        raise ValueError(f"MXCOMPAT_DISTRIBUTED_TIMEOUT must be a number of seconds, but is {text!r}.")
     return seconds
 
 
@@ -68,7 +68,7 @@ def own_gpu() -> int | None:
     return int(number) if 1 < int(count) <= gpus and "JAX_LOCAL_DEVICE_IDS" not in os.environ else None
 
 
-def _named() -> Peers | None:
+def _from_variables() -> Peers | None:
     """Return the processes that a launcher's variables describe."""
     rank = os.environ.get("MLX_RANK")
     if rank is not None and "MXCOMPAT_COORDINATOR" in os.environ:
@@ -88,10 +88,10 @@ def _named() -> Peers | None:
 
 
 _SIZES = {
-    "SLURM_PROCID": "SLURM_STEP_NUM_TASKS",  # for a Slurm step; an sbatch script is not one
+    "SLURM_PROCID": "SLURM_STEP_NUM_TASKS",  # Slurm sets this for a step, but not for an sbatch script
     "OMPI_COMM_WORLD_RANK": "OMPI_COMM_WORLD_SIZE",
 }
-"""The variables with the rank, and with the number of ranks, that JAX detects."""
+"""The environment variables with the rank and with the number of ranks, in clusters that JAX detects."""
 
 
 def _detected() -> Peers | None:
@@ -100,6 +100,6 @@ def _detected() -> Peers | None:
         if os.environ.get(rank, "").isdigit() and os.environ.get(size, "").isdigit():
             return Peers(int(os.environ[rank]), int(os.environ[size]), None, _NOT_RING)
     if "KUBERNETES_SERVICE_HOST" in os.environ and os.environ.get("JOB_COMPLETION_INDEX", "").isdigit():
-        # a placeholder for the size, which JAX asks from the cluster
+        # the size is a placeholder: JAX asks the cluster for it
         return Peers(int(os.environ["JOB_COMPLETION_INDEX"]), 2, None, _NOT_RING)
     return None

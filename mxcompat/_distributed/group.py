@@ -61,13 +61,13 @@ class Group:
         call = members.Call("split", f"a group of {self.size()}", "", "split")
         said = world.agree(self._ranks, call, (color, self._rank if key < 0 else key))
         chosen = sorted((k, r) for r, (c, k) in zip(self._ranks, said, strict=True) if c == color)
-        return _made(tuple([r for _, r in chosen]), world.rank, self._backend)
+        return _new_group(tuple([r for _, r in chosen]), world.rank, self._backend)
 
 
 Group.__module__ = "mxcompat.core.distributed"
 
 
-def _made(ranks: tuple[int, ...], rank: int, backend: str) -> Group:
+def _new_group(ranks: tuple[int, ...], rank: int, backend: str) -> Group:
     group = object.__new__(Group)
     group._ranks = ranks
     group._rank = ranks.index(rank)
@@ -75,7 +75,7 @@ def _made(ranks: tuple[int, ...], rank: int, backend: str) -> Group:
     return group
 
 
-_alone = _made((0,), 0, "any")
+_alone = _new_group((0,), 0, "any")
 
 
 def group_for(backend: str) -> Group:
@@ -85,4 +85,4 @@ def group_for(backend: str) -> Group:
     if world is None or backend not in world.backends:
         return _alone
     only = world.backends[1:] if backend == "any" else (backend,)
-    return _made(tuple(range(world.size)), world.rank, only[0] if len(only) == 1 else "any")
+    return _new_group(tuple(range(world.size)), world.rank, only[0] if len(only) == 1 else "any")

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args.env = [*hostfile.envs, *args.env]
     try:
         return _launch(hostfile.hosts, args, command, backend)
-    except OSError as error:  # no such command, directory or host
+    except OSError as error:  # the command, the directory or the host does not exist
         parser.error(str(error))
 
 
@@ -95,7 +95,9 @@ def _launch(hosts: Sequence[Host], args: argparse.Namespace, command: Sequence[s
             starts.append(Start(whole, inherited | told, option("cwd"), is_remote=False))
         else:
             carried = {name: value for name, value in inherited.items() if name.startswith(_CARRIED)}
-            starts.append(Start(_by_ssh(host, whole, carried | told, option("cwd")), inherited, None, is_remote=True))
+            starts.append(
+                Start(_ssh_command(host, whole, carried | told, option("cwd")), inherited, None, is_remote=True)
+            )
         if option("dry_run") or option("verbose"):
             shown = [f"{name}={value}" for name, value in told.items()] if host.is_local else []
             sys.stdout.write(shlex.join([*shown, *starts[-1].command]) + "\n")
@@ -107,16 +109,19 @@ _CARRIED = ("JAX_", "MLX_", "MXCOMPAT_", "NCCL_", "PYTHON", "XLA_")
 
 
 def _with_python(command: Sequence[str], python: str) -> list[str]:
-    """Return a command; for a script, or a module after -m, run it with this Python and with mxcompat in MLX's
-    place."""
+    """Return a command that runs a script, or a module after -m, with this Python and with mxcompat in MLX's place.
+    Return other commands unchanged."""
     is_program = command[0] == "-m" or command[0].endswith(".py")
     return [python, "-m", "mxcompat", *command] if is_program else list(command)
 
 
-def _by_ssh(host: Host, command: Sequence[str], told: dict[str, str], cwd: str | None) -> list[str]:
-    """Return the ssh command for another machine. The program gets a terminal, so that it ends with ssh. A shell waits
-    for it, so that there is an exit status even if a signal ends it."""
-    # change to this directory, if it exists there
+def _ssh_command(host: Host, command: Sequence[str], told: dict[str, str], cwd: str | None) -> list[str]:
+    """Return the ssh command for another machine.
+
+    The program gets a terminal, so that it ends with ssh. A shell waits for the program, so that ssh returns an exit
+    status even if a signal ends the program.
+    """
+    # change to the given directory, or to the current one if the host has it
     start = f"cd {shlex.quote(cwd)} || exit" if cwd else f"cd {shlex.quote(os.getcwd())} 2>/dev/null"
     settings = [f"{name}={value}" for name, value in told.items()]
     columns, rows = shutil.get_terminal_size()
@@ -127,19 +132,19 @@ def _by_ssh(host: Host, command: Sequence[str], told: dict[str, str], cwd: str |
 
 
 def _address(hosts: Sequence[Host]) -> str:
-    """Return the address at which all ranks reach the first. If that is this machine, use its address on the way to the
-    others."""
+    """Return the address at which all ranks reach the first host. If this machine is the first host, return the address
+    from which it reaches the others."""
     first, others = hosts[0], [host for host in hosts if not host.is_local]
     if not first.is_local or not others:
         return first.address
     with socket.socket(socket.AF_INET6 if ":" in others[0].address else socket.AF_INET, socket.SOCK_DGRAM) as towards:
-        towards.connect((others[0].address, 9))  # sends nothing
+        towards.connect((others[0].address, 9))  # connecting a UDP socket sends no data
         return towards.getsockname()[0]
 
 
-def _port(hosts: Sequence[Host], given: int | None) -> int:
-    if given is not None:
-        return given
+def _port(hosts: Sequence[Host], port: int | None) -> int:
+    if port is not None:
+        return port
     return free_port() if hosts[0].is_local else policy.LAUNCH_PORT
 
 

@@ -24,7 +24,8 @@ from mxcompat._graph.run.waiting import give_way
 __all__ = ["Failed", "Gone", "Late", "Links", "framed", "free_port", "joined", "named"]
 
 _LEAVING, _FAILED = b"leaving", b"failed"
-"""Sent in place of JSON by a rank that ends, and by a rank that has failed; the data then give the reason."""
+"""The message that a rank sends in place of JSON when it ends, and when it has failed. After a failure, the data give
+the reason."""
 
 _LENGTHS = struct.Struct("!II")
 
@@ -92,7 +93,7 @@ class Links:
         if rank > self.rank and rank not in self._sockets:
             raise Gone(rank)
         try:
-            connection = self._to(rank)
+            connection = self._connection_to(rank)
             connection.settimeout(max(0.1, deadline - time.monotonic()))
             connection.sendall(message)
         except TimeoutError:
@@ -112,14 +113,14 @@ class Links:
             Late: if some messages have not arrived by the deadline (`time.monotonic`).
         """
         missing, unsent = set(of), set(to)
-        found: dict[int, tuple[bytes, bytes]] = {}
+        messages: dict[int, tuple[bytes, bytes]] = {}
         while True:
             for rank in [r for r in unsent if r < self.rank or r in self._sockets]:
                 self.send(rank, message, deadline)
                 unsent.discard(rank)
             if not missing and not unsent:
-                return found
-            waiting = {self._to(r): r for r in missing if r < self.rank or r in self._sockets}
+                return messages
+            waiting = {self._connection_to(r): r for r in missing if r < self.rank or r in self._sockets}
             ready = self._ready([*waiting, self._listener], deadline)
             if not ready:
                 raise Late(missing or unsent)
@@ -128,7 +129,7 @@ class Links:
                     self._accept()
                     continue
                 rank = waiting[connection]
-                found[rank] = self._read(rank, connection)
+                messages[rank] = self._read(rank, connection)
                 missing.discard(rank)
 
     def _read(self, rank: int, connection: socket.socket) -> tuple[bytes, bytes]:
@@ -145,7 +146,7 @@ class Links:
     def tell(self, ranks: Iterable[int], why: str) -> None:
         """Tell some ranks, if they can be reached, that this one has failed."""
         for rank in ranks:
-            with suppress(Gone, Late):  # the rank need not know
+            with suppress(Gone, Late):  # ignore ranks that cannot be reached
                 self.send(rank, framed(_FAILED, why.encode()), time.monotonic())
 
     def _ready(self, sockets: Sequence[socket.socket], deadline: float) -> list[socket.socket]:
@@ -173,10 +174,10 @@ class Links:
     def leave(self) -> None:
         """Tell all connected ranks that this one ends."""
         for rank in self._sockets:
-            with suppress(Gone, Late):  # the rank knows already
+            with suppress(Gone, Late):  # ignore ranks that have ended
                 self.send(rank, framed(_LEAVING), time.monotonic())
 
-    def _to(self, rank: int) -> socket.socket:
+    def _connection_to(self, rank: int) -> socket.socket:
         """Return the connection to a lower rank, or to a higher one that has connected."""
         if rank not in self._sockets:
             self._sockets[rank] = self._connect(rank)
@@ -185,7 +186,7 @@ class Links:
     def _connect(self, rank: int) -> socket.socket:
         try:
             connection = socket.create_connection(self._endpoints[rank], timeout=30)
-            _settle(connection)
+            _set_options(connection)
             _send(connection, {"rank": self.rank, "secret": self._secret})
         except OSError:
             raise Gone(rank) from None
@@ -199,7 +200,7 @@ class Links:
         except (OSError, EOFError, ValueError):
             hello = {}
         if secrets.compare_digest(str(hello.get("secret")), self._secret):
-            _settle(connection)
+            _set_options(connection)
             self._sockets[int(hello["rank"])] = connection
         else:
             connection.close()
@@ -229,7 +230,7 @@ def _host_meeting(size: int, host: str, port: int, deadline: float) -> tuple[Lin
             for other in (connection, *sockets.values()):
                 _send(other, {"error": error})
             raise RuntimeError(f"[init] {error}.")
-        _settle(connection)
+        _set_options(connection)
         sockets[rank], ports[rank] = connection, hello["port"]
     hosts = _addresses(sockets)
     said = {
@@ -252,7 +253,7 @@ def _addresses(sockets: Mapping[int, socket.socket]) -> dict[int, str]:
 
 
 def _host(address: Any) -> str:
-    return address[0].removeprefix("::ffff:")  # the IPv4 address in a dual-stack socket
+    return address[0].removeprefix("::ffff:")  # an IPv4 address has this form in a dual-stack socket
 
 
 def _is_loopback(host: str) -> bool:
@@ -275,7 +276,7 @@ def _join(rank: int, size: int, host: str, port: int, deadline: float) -> tuple[
                 raise RuntimeError(f"[init] Rank 0 could not be met at {host}:{port} in time. ({error})") from None
             time.sleep(0.05)  # rank 0 may not have started yet
     listener = _listening(0, size)
-    _settle(connection)
+    _set_options(connection)
     connection.settimeout(max(0.1, deadline - time.monotonic()) + policy.GRACE_SECONDS)
     try:
         _send(connection, {"rank": rank, "size": size, "port": listener.getsockname()[1]})
@@ -284,15 +285,15 @@ def _join(rank: int, size: int, host: str, port: int, deadline: float) -> tuple[
         raise RuntimeError("[init] Rank 0 waited for others, and has ended, or waits still.") from None
     if "error" in said:
         raise RuntimeError(f"[init] {said['error']}.")
-    _settle(connection)
+    _set_options(connection)
     endpoints = [tuple(e) for e in said["endpoints"]]
     return Links(rank, listener, endpoints, said["secret"], {0: connection}), said["coordinator"]
 
 
 def named(ranks: Iterable[int]) -> str:
     """Return the names of ranks for a message."""
-    found = sorted(ranks)
-    return f"rank {found[0]}" if len(found) == 1 else "ranks " + ", ".join(map(str, found))
+    numbers = sorted(ranks)
+    return f"rank {numbers[0]}" if len(numbers) == 1 else "ranks " + ", ".join(map(str, numbers))
 
 
 def _split(address: str) -> tuple[str, int]:
@@ -313,13 +314,13 @@ def free_port() -> int:
         return taken.getsockname()[1]
 
 
-def _settle(connection: socket.socket) -> None:
+def _set_options(connection: socket.socket) -> None:
     connection.settimeout(None)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def framed(message: bytes, data: bytes = b"") -> bytes:
-    """Return a message in the form in which it is sent: lengths, JSON and data."""
+    """Return a message as sent: the lengths of the JSON and of the data, the JSON, and the data."""
     return _LENGTHS.pack(len(message), len(data)) + message + data
 
 

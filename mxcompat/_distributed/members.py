@@ -70,7 +70,8 @@ class World:
         self._is_stuck = False
         self._lock = threading.Lock()
         if recoverability.holds:
-            jax.config.update("jax_enable_recoverability", True)  # raise errors rather than abort the process
+            # with this setting, JAX raises errors and does not abort the process
+            jax.config.update("jax_enable_recoverability", True)
         if described.address is None:
             if not jax.distributed.is_initialized():
                 _initialize()
@@ -80,7 +81,7 @@ class World:
             self._links, coordinator = Links.meet(self.rank, self.size, described.address, self._timeout)
             _initialize(coordinator, self.size, self.rank, own_gpu())
         runtime.listen_at(self._links.host)
-        platform.backend()  # blocks until the other ranks arrive
+        platform.backend()  # this call blocks until the other ranks arrive
         self._flying: deque[tuple[Call, Any]] = deque(maxlen=policy.MOST_FLYING)
         atexit.register(self._leave)
         effects.explanations.append(self._explain)
@@ -92,7 +93,7 @@ class World:
         Raises:
             RuntimeError: if they are not, or if a rank has ended or is late. It names the ranks, the op and the line.
         """
-        message = json.dumps({**_said(ranks, call), "value": value}).encode()
+        message = json.dumps({**_call_message(ranks, call), "value": value}).encode()
         came = self._meet(ranks, ranks, call, message, b"")
         return [value if r == self.rank else json.loads(came[r][0])["value"] for r in ranks]
 
@@ -124,14 +125,14 @@ class World:
             except Failed as failed:
                 raise self._failure(call, str(failed)) from None
             except (Gone, Late) as error:
-                why = f"Rank {error.rank} has ended." if isinstance(error, Gone) else self._late(error)
+                why = f"Rank {error.rank} has ended." if isinstance(error, Gone) else self._late_ranks(error)
                 self._links.tell({*to, *of}, why)
                 raise self._failure(call, why) from None
-            except BaseException:  # messages received so far would be taken for the next call's
+            except BaseException:  # otherwise the next call would take the messages received so far for its own
                 self._failed = f"Rank {self.rank} was interrupted at {call}."
                 self._links.tell({*to, *of}, self._failed)
                 raise
-            if any(theirs != message for theirs, _ in came.values()):  # equal messages mean agreement
+            if any(theirs != message for theirs, _ in came.values()):  # ranks agree if their messages are equal
                 self._compare(message, call, {r: json.loads(theirs) for r, (theirs, _) in came.items()})
         return came
 
@@ -144,13 +145,16 @@ class World:
             raise RuntimeError(f"[{call.op}] The ranks do not agree on what comes next: {text}.")
 
     def start(self, call: Call, collective: Callable[[], Any]) -> Any:
-        """Start a collective that all ranks have agreed on. On CPUs, wait for its end: there, nothing else detects a
-        lost rank. On accelerators, an error is raised when the result is needed."""
+        """Start a collective that all ranks have agreed on.
+
+        On CPUs, wait for its end, because no other code detects a lost rank. On accelerators, an error is raised when
+        the result is needed.
+        """
         try:
             result = collective()
-            lost = platform.backend() == "cpu" and not self._ends(result)
+            lost = platform.backend() == "cpu" and not self._wait_for(result)
         except Exception as error:
-            raise self._broken_off(call, error) from error
+            raise self._rank_lost(call, error) from error
         if lost:
             self._is_stuck = True
             raise self._failure(call, f"It had not ended after {self._patience(result):.0f} s: a rank has been lost.")
@@ -161,7 +165,7 @@ class World:
         """Return the number of seconds to wait for a result."""
         return self._timeout + result.nbytes / policy.SLOWEST_LINK
 
-    def _ends(self, result: Any) -> bool:
+    def _wait_for(self, result: Any) -> bool:
         """Wait for a result; return True if it came in time."""
         deadline = time.monotonic() + self._patience(result)
         pause = policy.LINK_SPIN_SECONDS
@@ -180,13 +184,13 @@ class World:
                 if result is not None and result.is_ready():
                     result.block_until_ready()
             except Exception as cause:
-                return self._broken_off(call, cause)
+                return self._rank_lost(call, cause)
         return None
 
-    def _broken_off(self, call: Call, cause: Exception) -> RuntimeError:
+    def _rank_lost(self, call: Call, cause: Exception) -> RuntimeError:
         return self._failure(call, f"A rank has ended in the middle of it, or cannot be reached any more. ({cause})")
 
-    def _late(self, late: Late) -> str:
+    def _late_ranks(self, late: Late) -> str:
         return f"After {self._timeout:g} s {named(late.ranks)} had not come to the same point."
 
     def _failure(self, call: Call, why: str) -> RuntimeError:
@@ -206,14 +210,14 @@ class World:
             os._exit(1)
 
 
-def _said(ranks: Sequence[int], call: Call) -> dict[str, Any]:
-    """Return the description of a call: a key that all ranks must share, and a text."""
+def _call_message(ranks: Sequence[int], call: Call) -> dict[str, Any]:
+    """Return the message that describes a call: a key that must be the same on all ranks, and a text for errors."""
     return {"key": [call.kind, call.what, list(ranks)], "text": str(call)}
 
 
 @lru_cache(maxsize=policy.MOST_COLLECTIVES)
 def _message(ranks: tuple[int, ...], call: Call) -> bytes:
-    return json.dumps(_said(ranks, call)).encode()
+    return json.dumps(_call_message(ranks, call)).encode()
 
 
 _world: World | None = None

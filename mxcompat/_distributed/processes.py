@@ -48,7 +48,7 @@ class _Rank:
 
     def __init__(self, start: Start) -> None:
         self._is_remote = start.is_remote
-        self._is_ready = threading.Event()  # set when the rank accepts input
+        self._is_ready = threading.Event()  # this event is set when the rank accepts input
         if not self._is_remote:
             self._is_ready.set()
         self.process = subprocess.Popen(
@@ -67,7 +67,7 @@ class _Rank:
             else:
                 stdin.close()
         except OSError:
-            return  # the rank has ended
+            return  # the rank has already ended
 
     def read(self, stream: BinaryIO) -> bytes:
         """Read the next part of the rank's output."""
@@ -78,8 +78,11 @@ class _Rank:
         return data
 
     def signal(self, number: int) -> None:
-        """Send a signal to the rank and its children, if it still runs. For a rank on another machine, an interrupt is
-        typed into ssh's remote terminal, and the end of ssh closes this terminal, which ends the rank."""
+        """Send a signal to the rank and its children, if the rank still runs.
+
+        For a rank on another machine, an interrupt is typed into ssh's remote terminal. Other signals end ssh. That
+        closes the terminal, which ends the rank.
+        """
         if self.process.poll() is not None:
             return
         if self._is_remote and number == signal.SIGINT and self._is_ready.is_set():
@@ -116,16 +119,16 @@ def run_all(starts: Sequence[Start]) -> int:
                 _start(starts, ranks, readers)
                 status = _first_failure([rank.process for rank in ranks])
             except KeyboardInterrupt:
-                status = _told(ranks, signal.SIGINT)
+                status = _signal_ranks(ranks, signal.SIGINT)
             except _Stopped as stopped:
-                status = _told(ranks, *stopped.args)
-            with suppress(KeyboardInterrupt, _Stopped):  # a second signal ends the wait
+                status = _signal_ranks(ranks, *stopped.args)
+            with suppress(KeyboardInterrupt, _Stopped):  # a second signal ends the waiting
                 _end(ranks, at_once=status == 0)
     finally:
         for rank in ranks:
             rank.signal(signal.SIGKILL)
     for reader in readers:
-        if reader.ident is not None:  # not started, if an interrupt came before
+        if reader.ident is not None:  # these ranks were not started, because an interrupt came first
             reader.join(policy.GRACE_SECONDS)
     return status
 
@@ -136,7 +139,7 @@ def _start(starts: Sequence[Start], ranks: list[_Rank], readers: list[threading.
     out, err = _Merged(sys.stdout), _Merged(sys.stderr)
     for number, start in enumerate(starts):
         ranks.append(_Rank(start))
-        # read errors first: an interrupt may come as soon as other output is visible
+        # start with the readers of errors: an interrupt may come as soon as other output is visible
         for stream, merged in ((ranks[-1].process.stderr, err), (ranks[-1].process.stdout, out)):
             reader = threading.Thread(target=_pass_on, args=(ranks[-1], stream, merged, number), daemon=True)
             readers.append(reader)
@@ -150,8 +153,8 @@ class _Stopped(BaseException):
 
 @contextmanager
 def _stopping() -> Iterator[None]:
-    """Raise _Stopped within this context for signals that would end the launcher and leave its children. (The main
-    thread gets them.)"""
+    """Raise _Stopped in the main thread, within this context, for signals that would end the launcher but not its
+    children."""
 
     def stop(number: int, _: Any) -> None:
         raise _Stopped(number)
@@ -167,8 +170,8 @@ def _stopping() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _told(ranks: Sequence[_Rank], number: int) -> int:
-    """Send the signal to the ranks, and return the exit status for it."""
+def _signal_ranks(ranks: Sequence[_Rank], number: int) -> int:
+    """Send the signal to the ranks, and return the launcher's exit status after this signal."""
     for rank in ranks:
         rank.signal(number)
     return 128 + number
@@ -202,7 +205,7 @@ class _Merged:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lock = threading.Lock()
-        self._open: int | None = None  # the rank whose line is incomplete
+        self._open: int | None = None  # the rank that has written part of a line
 
     def write(self, rank: int, text: str) -> None:
         with self._lock:
@@ -237,7 +240,7 @@ def _feed(ranks: Sequence[_Rank]) -> None:
     try:
         source = sys.stdin.fileno()
     except (AttributeError, OSError, ValueError):
-        source = None  # no standard input, as in a notebook
+        source = None  # the launcher has no standard input, as in a notebook
     while source is not None and (data := os.read(source, 1 << 12)):
         for rank in ranks:
             rank.type(data)

@@ -54,10 +54,10 @@ def _program(kind: str, ranks: tuple[int, ...], shape: tuple[int, ...], dtype: A
 @cache
 def _devices() -> dict[int, Any]:
     """Return the first device of each process."""
-    found: dict[int, Any] = {}
+    devices: dict[int, Any] = {}
     for device in jax.devices():
-        found.setdefault(device.process_index, device)
-    return found
+        devices.setdefault(device.process_index, device)
+    return devices
 
 
 def _sum(x: Any) -> Any:

@@ -1,5 +1,8 @@
-"""Access to JAX's distributed runtime beyond its public functions: the processes that JAX detected, and the address at
-which gloo listens, which carries arrays between CPUs."""
+"""Access to JAX's distributed runtime beyond its public functions.
+
+It returns the processes that JAX detected, and sets the address at which gloo listens. Gloo carries arrays between
+CPUs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ def found_by_jax(seconds: float) -> tuple[int, int, str]:
 def listen_at(host: str) -> None:
     """Make gloo listen at this address. By default it uses the address of the machine's name, which is often a loopback
     address that others cannot reach."""
-    from jax.extend.backend import register_backend_factory  # imported here because its imports are slow
+    from jax.extend.backend import register_backend_factory  # imported here because the import is slow
 
     if gloo_address.holds and jax.config.jax_cpu_collectives_implementation == "gloo":  # type: ignore[attr-defined]
         register_backend_factory("cpu", lambda: client_listening_at(host), fail_quietly=False)

@@ -27,8 +27,10 @@ def letters(number: int) -> str:
 def describe(
     program: Program, captured: Sequence[Node], keywords: Sequence[str], positional: int, any_shape: bool
 ) -> Iterator[dict[str, Any]]:
-    """Yield the parts: inputs, keyword_inputs, outputs, constants, then the primitives. As in MLX, primitives are
-    visited backward from the outputs, each after its operands."""
+    """Yield the parts of a Program: inputs, keyword_inputs, outputs, constants, then the primitives.
+
+    As in MLX, primitives are visited backward from the outputs, each after its operands.
+    """
     count = positional + len(keywords)
     graph = Graph(simplified=True, any_shape=any_shape)
     arguments = [graph.argument(~k, program.in_avals[k]) for k in range(count)]

@@ -43,13 +43,13 @@ Source = int | Constant | Part
 
 
 class Group(NamedTuple):
-    """One of our values that stands for several of MLX's; only a `Member` selects from it."""
+    """A value of ours that stands for several values of MLX's. Only a `Member` selects from it."""
 
     parts: list[Source]
 
 
 class Member(NamedTuple):
-    """A part of the group that is input `of`."""
+    """One value of the group that is input `of`."""
 
     of: int
     number: int
@@ -114,8 +114,6 @@ class Chain:
         self.primitives.append(Entry(name, list(inputs), list(results), list(arguments)))
         return [Part(~(len(self.primitives) - 1), k) for k in range(len(results))]
 
-    # elementwise
-
     def unary(self, name: str, x: Source, *arguments: Any) -> int:
         return self.add(name, [x], self.shape(x), *arguments)
 
@@ -144,7 +142,7 @@ class Chain:
         return [self.add("Broadcast", [x, *xs[:k], *xs[k + 1 :]], shape, shape) for k, x in enumerate(xs)]
 
     def but_for(self, xs: Sequence[Source], shapes: Sequence[tuple[int, ...]], axes: list[int]) -> list[Source]:
-        """Broadcast operands to these shapes, which are equal except along `axes`."""
+        """Broadcast operands to these shapes, which may differ only along `axes`."""
         if not self.any_shape:
             return [self.broadcast(x, shape) for x, shape in zip(xs, shapes, strict=True)]
         others = [[x, *xs[:k], *xs[k + 1 :]] for k, x in enumerate(xs)]
@@ -181,8 +179,6 @@ class Chain:
 
     def filled(self, value: Any, shape: Sequence[int], dtype: Dtype) -> int:
         return self.full(Constant(value, dtype), shape)
-
-    # shapes
 
     def broadcast(self, x: Source, shape: Sequence[int]) -> Source:
         shape = tuple(shape)
@@ -283,18 +279,14 @@ class Chain:
         inputs = [x, self.cast(value, self.dtype(x))]
         return self.add("SliceUpdate", inputs, shape, mode, tuple(starts), tuple(stops), (1,) * len(shape))
 
-    # ranges
-
     def arange(self, start: float, stop: float, step: float = 1, dtype: Dtype = int32) -> int:
         length = max(int(np.ceil((stop - start) / step)), 0)
         return self.add("Arange", [], (length,), float(start), float(stop), float(step), dtype=dtype)
 
     def below(self, rows: int, columns: int, k: int) -> Source:
-        """Return where the column is at most the row plus `k`."""
+        """Return a mask of the elements on and below diagonal `k`."""
         up, across = self.expand(self.arange(0, rows), [1]), self.expand(self.arange(-k, columns - k), [0])
         return self.test("GreaterEqual", up, across)
-
-    # reductions
 
     def reduce(self, x: Source, kind: int, axes: Sequence[int], dtype: Dtype) -> Source:
         """Reduce axes and keep them with size 1. As in MLX, there is no primitive if they have size 1 already."""
@@ -309,8 +301,8 @@ class Chain:
         if not axes and kind in (SUM, PROD):
             return x
         dtype = bool_ if kind in (ALL, ANY) else summed_dtype(self.dtype(x)) if kind in (SUM, PROD) else self.dtype(x)
-        found = self.reduce(x, kind, axes, dtype)
-        return found if keepdims else self.squeeze(found, axes)
+        result = self.reduce(x, kind, axes, dtype)
+        return result if keepdims else self.squeeze(result, axes)
 
     def sum(self, x: Source, axes: Sequence[int], keepdims: bool = False) -> Source:
         return self.reduced(x, SUM, axes, keepdims)
@@ -355,8 +347,6 @@ class Chain:
         size = self.size(x, axes, self.dtype(squares))
         freedom = self.op("Subtract", size, self.constant(ddof, squares))
         return self.op("Divide", total, self.op("Maximum", freedom, self.constant(0, squares)))
-
-    # products
 
     def matmul(self, x: Source, y: Source) -> Source:
         """Multiply matrices or batches of matrices; a vector counts as a matrix."""

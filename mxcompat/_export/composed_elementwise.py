@@ -29,7 +29,7 @@ def _binary(name: str, *arguments: Any) -> Callable[..., Any]:
 
 
 def _power(c: Chain) -> Any:
-    """Power, which is the only op that does not broadcast operands of equal shape."""
+    """Append a power. Unlike MLX's other binary ops, it does not broadcast operands of equal shape."""
     dtype = c.out_avals[0].dtype
     sides = c.together([0, 1], dtype) if c.shape(0) != c.shape(1) else c.of_one_dtype([0, 1], dtype)
     return c.add("Power", sides, c.out_avals[0].shape)
@@ -78,21 +78,21 @@ def _conj(c: Chain) -> Any:
 
 
 def unknown(c: Chain, x: Source) -> Source:
-    """Return where an array is NaN."""
+    """Return a mask of the elements that are NaN."""
     if c.dtype(x)._kind not in "fc":
         return c.filled(False, c.shape(x), bool_)
     return c.test("NotEqual", x, x)
 
 
 def at_end(c: Chain, x: Source, end: float) -> Source:
-    """Return where an array is this infinity."""
+    """Return a mask of the elements that equal the infinity `end`."""
     if c.dtype(x)._kind not in "fc":
         return c.filled(False, c.shape(x), bool_)
     return c.equal(x, c.constant(end, x))
 
 
 def infinite(c: Chain, x: Source) -> Source:
-    """Return where an array is infinite."""
+    """Return a mask of the elements that are infinite."""
     if c.dtype(x)._kind not in "fc":
         return c.filled(False, c.shape(x), bool_)
     if c.dtype(x) is complex64:
@@ -114,15 +114,15 @@ def _isclose(c: Chain, equal_nan: bool) -> Any:
     ends = c.logical("LogicalOr", *[c.logical("LogicalOr", *two) for two in zip(high, low, strict=True)])
     same = [c.logical("LogicalAnd", *two) for two in (high, low)]
     finite = c.logical("LogicalAnd", near, c.unary("LogicalNot", ends))
-    found = c.logical("LogicalOr", finite, c.logical("LogicalOr", *same))
+    is_near = c.logical("LogicalOr", finite, c.logical("LogicalOr", *same))
     if not equal_nan:
-        return found
-    return c.logical("LogicalOr", found, c.logical("LogicalAnd", unknown(c, 0), unknown(c, 1)))
+        return is_near
+    return c.logical("LogicalOr", is_near, c.logical("LogicalAnd", unknown(c, 0), unknown(c, 1)))
 
 
 def _allclose(c: Chain, equal_nan: bool) -> Any:
-    found = _isclose(c, equal_nan)
-    return c.reduced(found, ALL, range(c.of(found).ndim))
+    near = _isclose(c, equal_nan)
+    return c.reduced(near, ALL, range(c.of(near).ndim))
 
 
 def _nan_to_num(c: Chain) -> Any:

@@ -22,7 +22,7 @@ def _scaled(c: Chain, x: Source, squares: Source, eps: int) -> int:
 
 
 def _rms_norm(c: Chain) -> Any:
-    """RMS norm, computed in float32 except for the weights."""
+    """Append an RMS norm, computed in float32 except for the weights."""
     if c.numbers[1] is None:
         return None
     x = c.cast(0, float32)
@@ -32,7 +32,7 @@ def _rms_norm(c: Chain) -> Any:
 
 
 def _layer_norm(c: Chain, weighted: bool, biased: bool) -> Any:
-    """Layer norm, computed in float32 except for the weights."""
+    """Append a layer norm, computed in float32 except for the weights."""
     if c.numbers[1] is None:
         return None
     axes = [c.of(0).ndim - 1]

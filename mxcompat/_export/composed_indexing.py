@@ -58,7 +58,7 @@ def _slice(c: Chain, plan: tuple) -> Any:
     shape = c.of(0).shape
     if plan[0] == "*":
         return _cut(c, c.flat(0), plan[1:], iter(c.numbers[1:]))
-    if plan == ("i",):  # MLX gathers a single row
+    if plan == ("i",):  # MLX uses a gather for a single row
         if c.numbers[1] is None:
             return None
         row = c.gather(0, [Constant(c.numbers[1], uint32)], [0], (1, *shape[1:]))
@@ -133,7 +133,7 @@ def _common(c: Chain, indices: Sequence[Source]) -> list[Source]:
 
 
 def _gather(c: Chain, plan: tuple) -> Any:
-    """Gather. Slices before the last index array become arrays of indices; slices after it are applied to the
+    """Append a gather. Slices before the last index array become arrays of indices. Slices after it are applied to the
     result."""
     x: Source = 0
     if plan[0] == "*":
@@ -144,7 +144,7 @@ def _gather(c: Chain, plan: tuple) -> Any:
     owners = _inputs(plan, 1)
     spots = [k for k, entry in enumerate(plan) if entry in ("a", "i")]
     end = spots[-1] + 1
-    # if arrays are apart, the axes between them come after the arrays' axes
+    # if index arrays are apart, the axes between them come after the axes of the arrays
     first = spots != list(range(spots[0], end))
     new = [k for k in range(end) if plan[k] != "+"]
     dims = max(c.of(owners[k]).ndim for k in new if plan[k] == "a") if "a" in plan else 0
@@ -173,8 +173,8 @@ def _gather(c: Chain, plan: tuple) -> Any:
 
 
 def _scatter(c: Chain, plan: tuple, mode: str) -> Any:
-    """Scatter. Slices with step 1 after the last index array are written as boxes; other entries become arrays of
-    indices."""
+    """Append a scatter. Slices with step 1 after the last index array are written as boxes. Other entries become arrays
+    of indices."""
     if mode not in _COMBINED:
         return None
     shape = c.of(0).shape
@@ -183,7 +183,8 @@ def _scatter(c: Chain, plan: tuple, mode: str) -> Any:
     simple = [
         k for k, e in enumerate(plan) if k > arrays[-1] and (e == ":" or (type(e) is tuple and e[1] == 1 and e[0] > 0))
     ]
-    ranged = [k for k, e in enumerate(plan) if k not in simple and e not in ("a", "i")]  # slices and new axes
+    # the entry is a slice or a new axis
+    ranged = [k for k, e in enumerate(plan) if k not in simple and e not in ("a", "i")]
     dims = max(c.of(owners[k]).ndim for k in arrays) or int(plan != ("a",))
     apart = any(k in ranged or k in simple for k in range(arrays[0], arrays[-1]))
     ahead = 0 if apart else sum(k < arrays[0] for k in ranged)

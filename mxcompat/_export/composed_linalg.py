@@ -64,7 +64,7 @@ def _pinv(c: Chain) -> Any:
 
 
 def _cross(c: Chain, axis: int) -> Any:
-    """Cross product; the third element of a vector with two is zero."""
+    """Append a cross product. The third element of a vector with two elements is zero."""
     axis %= max(c.of(0).ndim, c.of(1).ndim)
     x, y = c.of_one_dtype([0, 1])
     whole = c.out_avals[0].shape
@@ -102,13 +102,13 @@ def _fft(c: Chain, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], nor
         shape[k] = n
     x = padded_with_zeros(c, 0, shape)
     x = c.cast(x, float32 if real and not inverse else complex64)
-    found = c.add("FFT", [x], c.out_avals[0].shape, list(axes), inverse, real, bool(inverse and real and sizes[-1] % 2),
-                  dtype=c.out_avals[0].dtype)  # fmt: skip
+    out, is_odd = c.out_avals[0], bool(inverse and real and sizes[-1] % 2)
+    spectrum = c.add("FFT", [x], out.shape, list(axes), inverse, real, is_odd, dtype=out.dtype)
     size = prod(sizes)
     if norm == "backward":
-        return found
+        return spectrum
     factor = 1 / size if norm == "forward" else 1 / sqrt(size)
-    return c.op("Multiply", found, c.constant(1 / factor if inverse else factor, found))
+    return c.op("Multiply", spectrum, c.constant(1 / factor if inverse else factor, spectrum))
 
 
 def _lu_factor(c: Chain) -> Any:
@@ -145,8 +145,10 @@ def _determinant(c: Chain) -> Source | None:
 
 
 def _slogdet(c: Chain) -> Any:
-    found = _determinant(c)
-    return None if found is None else [c.unary("Sign", found), c.unary("Log", c.unary("Abs", found), 2)]
+    determinant = _determinant(c)
+    return (
+        None if determinant is None else [c.unary("Sign", determinant), c.unary("Log", c.unary("Abs", determinant), 2)]
+    )
 
 
 LINALG: dict[str, Callable[..., Any]] = {

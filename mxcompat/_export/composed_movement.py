@@ -38,7 +38,7 @@ def _expand_dims(c: Chain, axes: Any) -> Any:
 
 def _squeeze(c: Chain, axes: Any) -> Any:
     shape = c.shape(0)
-    if axes is None:  # MLX has a primitive even if there is nothing to squeeze
+    if axes is None:  # MLX appends a primitive even if there are no axes to squeeze
         axes = [k for k, n in enumerate(shape) if n == 1]
         return c.add("Squeeze", [0], [n for n in shape if n != 1], axes)
     axes = (axes,) if isinstance(axes, int) else axes

@@ -154,7 +154,7 @@ def _kron(c: Chain) -> Any:
 
 
 def _addmm(c: Chain) -> Any:
-    """Matrix product plus an addend; for complex numbers MLX multiplies and adds separately."""
+    """Append a matrix product plus an addend. For complex numbers, MLX multiplies and adds separately."""
     dtype, shape = c.out_avals[0].dtype, c.out_avals[0].shape
     scales = tuple(c.numbers[3:]) or (1.0, 1.0)
     if None in scales:
@@ -180,9 +180,9 @@ def _addmm(c: Chain) -> Any:
     return c.squeeze(c.add("AddMM", [x, y, addend], whole, *scales), sorted(len(whole) + k for k in gone))
 
 
-def _chosen(c: Chain, shapes: Sequence[tuple[int, ...]], given: Sequence[Source | None]) -> list[Source]:
+def _chosen(c: Chain, shapes: Sequence[tuple[int, ...]], numbers: Sequence[Source | None]) -> list[Source]:
     """Return the matrix numbers to multiply; by default all of them."""
-    indices = [c.numbered(s) if i is None else c.cast(i, uint32) for s, i in zip(shapes, given, strict=True)]
+    indices = [c.numbered(s) if i is None else c.cast(i, uint32) for s, i in zip(shapes, numbers, strict=True)]
     return c.together(indices)
 
 
@@ -212,8 +212,8 @@ def _gather_qmm(biased: bool) -> Callable[..., Any]:
             return None
         packed = 2 + biased
         parts = [packed, *range(1, packed)]
-        given = [packed + 1 if left else None, packed + 1 + left if right else None]
-        indices = _chosen(c, [c.shape(0)[:-2], c.shape(packed)[:-2]], given)
+        numbers = [packed + 1 if left else None, packed + 1 + left if right else None]
+        indices = _chosen(c, [c.shape(0)[:-2], c.shape(packed)[:-2]], numbers)
         arguments = [*_scheme(how), transpose, False, False]
         return c.add("GatherQMM", [0, *parts, *indices], c.out_avals[0].shape, *arguments, dtype=c.out_avals[0].dtype)
 
@@ -221,7 +221,7 @@ def _gather_qmm(biased: bool) -> Callable[..., Any]:
 
 
 def _quantized_matmul(c: Chain, how: Any, transpose: bool) -> Any:
-    """Quantized product. Our op takes the packed weights last, MLX's takes them second."""
+    """Append a quantized product. Our op takes the packed weights last, MLX's takes them second."""
     last = len(c.in_avals) - 1
     dtype = c.out_avals[0].dtype
     inputs = [c.cast(0, dtype), last, *[c.cast(k, dtype) if how[0] == "affine" else k for k in range(1, last)]]
@@ -233,7 +233,7 @@ def _quantize(c: Chain, how: Any) -> Any:
 
 
 def _dequantize(c: Chain, how: Any, dtype: Any) -> Any:
-    """Dequantize with shifts of the words. The packed weights are our op's second operand."""
+    """Dequantize by shifting words. The packed weights are our op's second operand."""
     mode, group, bits = how
     if mode != "affine" or 32 % bits:
         return None

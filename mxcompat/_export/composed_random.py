@@ -1,4 +1,5 @@
-"""MLX's primitives for random numbers: bits, uniform numbers from bits, distributions from these. See `primitives`."""
+"""MLX's primitives for random numbers: random bits, uniform numbers made of bits, and distributions made of uniform
+numbers. See `primitives`."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def _link(c: Chain, column: int) -> Any:
 
 
 def _bound(c: Chain, x: Source, dtype: Dtype | None = None) -> Source:
-    """Cast a bound; MLX first makes an array of a Python number."""
+    """Cast a bound. If it is a Python number, MLX first makes an array of it."""
     number = c.numbers[x] if isinstance(x, int) and x >= 0 else None
     if number is not None:
         x = Constant(number, int32 if isinstance(number, int) else float32)
@@ -146,7 +147,7 @@ def _categorical(c: Chain, axis: int, shape: tuple[int, ...], samples: bool) -> 
 
 
 def _categorical_line(c: Chain, shape: tuple[int, ...]) -> Any:
-    """Sample by inverting the cumulative sum of the weights at uniform numbers."""
+    """Sample from one row of logits, by inverting the cumulative sum of its weights at uniform numbers."""
     x = c.expand(1, [c.of(1).ndim]) if len(shape) == c.of(1).ndim else 1
     x = c.reshape(x, (c.of(1).size,))
     x = c.cast(x, promote(c.dtype(x), float32))

@@ -69,13 +69,13 @@ def _arg_reduce(kind: int) -> Callable[..., Any]:
         x, at = (c.flat(0), 0) if flat else (0, axis % c.of(0).ndim)  # type: ignore[operator]
         kept = [1 if k == at else n for k, n in enumerate(c.shape(x))]
         if c.shape(x)[at] == 1 and not c.any_shape:
-            found: Source = c.filled(0, kept, uint32)
+            indices: Source = c.filled(0, kept, uint32)
         else:
-            found = c.add("ArgReduce", [x], kept, kind, at, dtype=uint32)
+            indices = c.add("ArgReduce", [x], kept, kind, at, dtype=uint32)
         ndim = c.out_avals[0].ndim
         if flat and ndim:
-            return c.expand(found, range(ndim - 1)) if ndim > 1 else found
-        return found if keepdims and not flat else c.squeeze(found, [at])
+            return c.expand(indices, range(ndim - 1)) if ndim > 1 else indices
+        return indices if keepdims and not flat else c.squeeze(indices, [at])
 
     return rule
 
@@ -140,11 +140,11 @@ def _partition(name: str) -> Callable[..., Any]:
 
 
 _SCANS = ("cummax", "cummin", "cumsum", "cumprod", "logcumsumexp")
-"""In the order of MLX's numbers."""
+"""The ops of scans in the order of MLX's numbers."""
 
 
 def _scan(name: str) -> Callable[..., Any]:
-    """The rule of a scan; without an axis, it runs over all elements."""
+    """Return the rule of a scan. Without an axis, the scan runs over all elements."""
 
     def rule(c: Chain, axis: int | None, reverse: bool, inclusive: bool) -> Any:
         x: Source = 0

@@ -86,14 +86,14 @@ def _numbers(graph: Graph) -> dict[int, int]:
     """Return the number of each primitive. As in MLX, a primitive has the same number in all drawings, and each number
     is used once."""
     global _fresh
-    found: dict[int, int] = {}
-    for node, made in graph.made_for.items():
-        given = _given.get(node, range(0))
-        if len(given) != len(made):
-            _given[node] = given = range(_fresh, _fresh + len(made))
-            _fresh += len(made)
-        found.update(zip(made, given, strict=True))
-    return found
+    numbers: dict[int, int] = {}
+    for node, primitives in graph.made_for.items():
+        assigned = _given.get(node, range(0))
+        if len(assigned) != len(primitives):
+            _given[node] = assigned = range(_fresh, _fresh + len(primitives))
+            _fresh += len(primitives)
+        numbers.update(zip(primitives, assigned, strict=True))
+    return numbers
 
 
 _COMBINED = (" Max", " Min", " Sum", " Prod", "")

@@ -61,10 +61,9 @@ class Traced(NamedTuple):
         return self.program.in_avals[: self.positional + len(self.keywords)]
 
     def match_order(self, positional: Sequence[Aval], named: dict[str, Aval]) -> list[int | str] | None:
-        """Return where each argument of the trace comes from: a position or a keyword. None if these arguments do not
-        fit.
+        """Return the argument of a call for each argument of the trace, as a position or a keyword.
 
-        Unknown keywords fill the positional arguments that are missing.
+        Unknown keywords fill the positional arguments that are missing. Return None if the arguments do not fit.
         """
         spare = [name for name in named if name not in self.keywords]
         order = [*range(len(positional)), *spare, *self.keywords]
@@ -152,9 +151,9 @@ class FunctionExporter:
         if self._closed:
             raise RuntimeError("[export_function] Attempting to write after exporting is closed.")
         traced = _trace(self._fun, args, kwargs, self._shapeless)
-        given = traced.arguments[: traced.positional]
+        positional = traced.arguments[: traced.positional]
         named = dict(zip(traced.keywords, traced.arguments[traced.positional :], strict=True))
-        if any(known.match_order(given, named) for known in self._traces):
+        if any(known.match_order(positional, named) for known in self._traces):
             raise RuntimeError(
                 "[export_function] Attempting to export a function twice with the same signature is not allowed."
             )

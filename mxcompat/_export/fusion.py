@@ -67,7 +67,7 @@ class _Fusion:
                 self._readers.get(value, set()).add(p.results[0])
 
     def run(self) -> list[Primitive]:
-        found: list[Primitive] = []
+        fused: list[Primitive] = []
         done: set[Any] = set()
         for p in reversed(self._tape):
             last = p.results[0]
@@ -75,21 +75,23 @@ class _Fusion:
                 continue
             section, copies = self._section(last)
             if len(section) + len(copies) <= 1:
-                found.append(p)
+                fused.append(p)
                 continue
-            made, inputs = self._parts(last, section, copies)
-            names = "".join([self._label(self._producer[value]) for value in made])
-            others = [value for value in made[:-1] if value in self._outputs and value in section]
-            found.append(Primitive(f"Compiled{names}", tuple(inputs), (*others, last), []))
+            values, inputs = self._parts(last, section, copies)
+            names = "".join([self._label(self._producer[value]) for value in values])
+            others = [value for value in values[:-1] if value in self._outputs and value in section]
+            fused.append(Primitive(f"Compiled{names}", tuple(inputs), (*others, last), []))
             done |= section
             for reader, value in copies:
                 self._readers[value].discard(reader)
-        return found[::-1]
+        return fused[::-1]
 
     def _section(self, last: Any) -> tuple[set[Any], dict[tuple, int]]:
-        """Return the section that ends with the producer of this value: the values whose primitives are fused into one.
-        Also return the broadcasts of which the section gets a copy, because primitives outside read them, too, as
-        (reader, value)."""
+        """Return the section that ends with this value's producer: a set of values whose primitives are fused into one.
+
+        Also return the broadcasts that the section copies because other primitives read them, too, as (reader, value)
+        pairs.
+        """
         section: set[Any] = set()
         copies: dict[tuple, int] = {}
         shape = self._avals[last].shape
@@ -107,15 +109,15 @@ class _Fusion:
                 copies.update(dict.fromkeys([(r, value) for r in readers & section], len(copies)))
             else:
                 return
-            for given in producer.inputs:
-                visit(given, depth + 1)
+            for operand in producer.inputs:
+                visit(operand, depth + 1)
 
         visit(last, 0)
         return section, copies
 
     def _parts(self, last: Any, section: set[Any], copies: dict[tuple, int]) -> tuple[list[Any], list[Any]]:
         """Return the values of a section in the order in which they are made, and the section's inputs."""
-        made: list[Any] = []
+        values: list[Any] = []
         met: set[tuple] = set()
         inputs: dict[Any, None] = {}
 
@@ -125,9 +127,9 @@ class _Fusion:
                 inputs[value] = None
             elif (value, copy) not in met:
                 met.add((value, copy))
-                for given in self._producer[value].inputs:
-                    visit(given, value)
-                made.append(value)
+                for operand in self._producer[value].inputs:
+                    visit(operand, value)
+                values.append(value)
 
         visit(last, None)
-        return made, [*inputs]
+        return values, [*inputs]

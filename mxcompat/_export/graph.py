@@ -171,7 +171,8 @@ class Graph:
         return tuple([values[value] for value in outputs])
 
     def _transformed(self, composition: Mapped | Derivative, operands: Sequence[Any]) -> tuple:
-        """Return the results of a derivative or a mapped function. As in MLX, the ops that it consists of are shown."""
+        """Return the results of a derivative or a mapped function. As in MLX, the ops that it consists of become
+        primitives."""
         avals = composition.program.in_avals
         inputs = [self._spread(value, a) for value, a in zip(operands, avals, strict=False)]
         inputs += [
@@ -240,7 +241,7 @@ class Graph:
         return tuple(results)
 
     def _member(self, group: Any, number: int, a: Aval) -> Any:
-        """Return one value of a group. Evaluated groups are one array here; in MLX, each member is a row."""
+        """Return one value of a group. An evaluated group is one array whose rows are MLX's values."""
         if group in self._groups:
             return self._groups[group][number]
         rows = evaluated_on_host(self.constants[group]).reshape(-1, 1, *a.shape)

@@ -37,8 +37,8 @@ _RULES: dict[Op, Callable[..., Any]] = {
     for table in (ELEMENTWISE, FAST, INDEXING, LINALG, MOVEMENT, PRODUCTS, RANDOM, REDUCTIONS)
     for name, rule in table.items()
 }
-"""`rule(chain, **params)`: appends the primitives of an op, and returns its result or the list of its results. None if
-they are not known."""
+"""`rule(chain, **params)` appends the primitives of an op, and returns its result or a list of results. It returns None
+if MLX's primitives are unknown."""
 
 
 class Decomposition(NamedTuple):
@@ -77,5 +77,5 @@ def _primitive_name(name: str) -> str:
 
 
 def is_known(op: Op, params: tuple) -> bool:
-    """Return True if it is known how MLX describes an op."""
+    """Return True if MLX's description of an op is known."""
     return op in _RULES or (op in TABLE.values() and not params)

@@ -88,7 +88,7 @@ class ProgramWriter:
         return self._numbers[program]
 
     def _instruction(self, op: Op, params: tuple, slots: tuple[int, ...]) -> list[Any]:
-        if op is CUSTOM:  # the user's rules are Python code, so only the function itself is written
+        if op is CUSTOM:  # the user's rules are Python code and cannot be written, so write only the function itself
             program, call = params
             op, params = PURE_CALL, (program, call.count)
         return [_name(op), [self.encode(p) for p in params], list(slots)]
@@ -135,7 +135,7 @@ class ProgramReader:
                 raise DamagedProgram(f"program {len(self.programs)}: {error!r}") from error
 
     def _program(self, item: dict[str, Any]) -> Program:
-        with Capture([_aval_of(*given) for given in item["inputs"]]) as capture:
+        with Capture([_aval_of(*operands) for operands in item["inputs"]]) as capture:
             inputs, env = capture.placeholders, []
 
             def at(slot: int) -> Node:
@@ -145,7 +145,7 @@ class ProgramReader:
                 op = _op(name)
                 if len(params) != len(op.params):
                     raise DamagedProgram(f"{name} takes {len(op.params)} parameters, not {len(params)}")
-                given, params = tuple([at(s) for s in slots]), tuple([self.decode(p) for p in params])
+                operands, params = tuple([at(s) for s in slots]), tuple([self.decode(p) for p in params])
                 if op is CONSTANT:
                     value, dtype = params
                     if not isinstance(value, (int, float, complex)) or slots:
@@ -153,7 +153,7 @@ class ProgramReader:
                     number(value, dtype)
                     node = Node(op, params, (), aval((), dtype), capture.id)
                 else:
-                    node = apply(op, given, params)
+                    node = apply(op, operands, params)
                     self._check(node)
                 env.append(node)
             body = capture.close([at(s) for s in item["outputs"]])
@@ -174,7 +174,7 @@ class ProgramReader:
             raise DamagedProgram(f"[{op}] counts {node.params!r}")
         if op.indices is not None and any(a.dtype._kind not in "bui" for a in avals[op.indices :]):
             raise DamagedProgram(f"[{op}] has indices that are no integers")
-        key = (op, repr(node.params), avals)  # `repr` distinguishes 1, 1.0 and True
+        key = (op, repr(node.params), avals)  # the key is `repr`, because 1, 1.0 and True are equal
         if key in self._checked:
             return
         try:

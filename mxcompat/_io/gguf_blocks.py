@@ -35,7 +35,7 @@ def weights(data: np.ndarray, kind: int) -> np.ndarray:
     blocks = _blocks(data, kind)
     if kind == _Q8_0:
         return _bytes(blocks[:, 2:] ^ 0x80)
-    # Byte k of a block has element k in its low half, and element k + 16 in its high half.
+    # The low half of byte k of a block holds element k, and the high half holds element k + 16.
     codes = blocks[:, 4:] if kind == _Q4_1 else blocks[:, 2:]
     elements = np.concatenate([codes & 0xF, codes >> 4], axis=1)
     return _bytes(elements[:, ::2] | elements[:, 1::2] << 4)

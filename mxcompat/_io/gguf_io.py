@@ -58,9 +58,9 @@ def save_gguf(file: Any, arrays: dict[str, array], metadata: dict[str, Any] | No
         >>> mx.load("model.gguf", return_metadata=True)[1]
         {'general.name': 'example'}
     """
-    for given in (arrays, {} if metadata is None else metadata):
-        if not isinstance(given, dict):
-            raise expected("save_gguf", "a dict", given)
+    for argument in (arrays, {} if metadata is None else metadata):
+        if not isinstance(argument, dict):
+            raise expected("save_gguf", "a dict", argument)
     if file is None:
         raise expected("save_gguf", "a path", None)
     path = path_with(".gguf", file)
@@ -145,9 +145,9 @@ def load_gguf(file: Any) -> tuple[dict[str, array], dict[str, Any]]:
     cursor = _Cursor(source)
     if source.size < 24 or cursor.take(4).tobytes() != b"GGUF":
         raise RuntimeError("[load_gguf] gguf_init failed")
-    cursor.number("<I")  # the version, which MLX does not check; all from 2 on have the same layout
+    cursor.number("<I")  # skip the version, which MLX does not check: all versions from 2 on have the same layout
     tensors, values = cursor.number("<Q"), cursor.number("<Q")
-    if max(tensors, values) > source.size // 12:  # an entry takes more than 12 bytes
+    if max(tensors, values) > source.size // 12:  # each entry takes more than 12 bytes
         raise RuntimeError("[load_gguf] gguf_init failed")
     metadata: dict[str, Any] = {}
     for _ in range(values):
@@ -191,7 +191,7 @@ def _arrays(source: PathSource, start: int, info: _Tensor) -> dict[str, array]:
 
     bits = REPACKED.get(info.kind)
     if bits is None:
-        expanded(np.zeros(width, np.uint8), info.kind)  # raises now if the type cannot be expanded
+        expanded(np.zeros(width, np.uint8), info.kind)  # raise the error now if the type cannot be expanded
         return {info.name: part(info.shape, _d.float16, expanded)}
     stem = info.name.removesuffix(".weight")
     return {

@@ -19,7 +19,7 @@ from .writing import array_bytes, as_arrays, write, writing
 __all__ = ["load_npy", "read_npy", "save", "write_npy"]
 
 _MAGIC = b"\x93NUMPY"
-_LONGEST_HEADER = 10_000  # NumPy's own limit
+_LONGEST_HEADER = 10_000  # this is NumPy's own limit
 
 
 def save(file: Any, arr: array) -> None:
@@ -57,7 +57,7 @@ def _head(x: array) -> bytes:
     16."""
     descr = "<V2" if x.dtype is _d.bfloat16 else x.dtype._numpy.str
     shape = "".join([f"{n}, " for n in x.shape])
-    fortran = x.size <= 1 or x.size == max(x.shape)  # the data are the same in both orders
+    fortran = x.size <= 1 or x.size == max(x.shape)  # row and column order then give the same data
     text = f"{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': ({shape})}}"
     text += " " * ((len(_MAGIC) + 6 + len(text) + 1) % 16) + "\n"
     return _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text.encode("latin1")
@@ -131,10 +131,10 @@ def _dtype(descr: Any) -> Dtype:
     if descr in ("<V2", "|V2"):
         return _d.bfloat16
     try:
-        found = from_numpy(np.dtype(descr).newbyteorder("<")) if isinstance(descr, str) else None
+        dtype = from_numpy(np.dtype(descr).newbyteorder("<")) if isinstance(descr, str) else None
     except TypeError:
-        found = None
-    if found is None:
-        written = repr(descr)[1:4]  # as much of it as MLX reads
+        dtype = None
+    if dtype is None:
+        written = repr(descr)[1:4]  # MLX reads only this part of the text
         raise ValueError(f"[from_str] Unsupported array protocol type-string: {written}")
-    return found
+    return dtype

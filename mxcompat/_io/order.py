@@ -21,10 +21,10 @@ _FACTOR, _SEED, _WORD = 0xC6A4A7935BD1E995, 0xC70F6907, (1 << 64) - 1
 
 
 def as_written(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the items in the order in which MLX writes them."""
+    """Return the items in the order in which MLX writes them to a file."""
     entries = [(_hash(name.encode()), name) for name in arrays]
     listed: list[tuple[int, str]] = []
-    for size in _SIZES:  # rehash the entries in their previous order, then insert further ones up to this size
+    for size in _SIZES:  # Rehash the entries in their previous order. Then insert further entries up to this size.
         if len(listed) == len(entries):
             break
         listed = _listed([*listed, *entries[len(listed) : size]], size)
@@ -32,7 +32,8 @@ def as_written(arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listed(entries: list[tuple[int, str]], size: int) -> list[tuple[int, str]]:
-    """Return the order of the table after these insertions: newest bucket first, and in it the newest entry first."""
+    """Return the order of the entries after these insertions: newest bucket first, and within a bucket newest entry
+    first."""
     buckets: dict[int, list[tuple[int, str]]] = {}
     for entry in entries:
         buckets.setdefault(entry[0] % size, []).append(entry)

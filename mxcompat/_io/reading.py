@@ -42,7 +42,8 @@ class Source:
         return f"file {self.name}"
 
     def fill(self, view: memoryview, offset: int) -> int:
-        """Read bytes from the offset on into `view`, and return their number, which is smaller only at the end."""
+        """Read bytes from `offset` on into `view`. Return the number of bytes, which is less only at the end of the
+        file."""
         raise NotImplementedError
 
     def read(self, offset: int, count: int) -> np.ndarray:
@@ -61,7 +62,7 @@ class Source:
         return data
 
     def short(self, missing: int) -> RuntimeError:
-        """Return the error for a source that ends too early."""
+        """Return the error for a source that lacks `missing` bytes."""
         return RuntimeError(f"[read] Unable to read {missing} bytes from file.")
 
 
@@ -81,7 +82,7 @@ class PathSource(Source):
             raise RuntimeError(f"{self.name} was changed after it had been opened.")
         if len(view) < policy.READ_IN_TWO_BYTES or not hasattr(os, "preadv"):
             return self._fill(view, offset)
-        from concurrent.futures import ThreadPoolExecutor  # here, since few programs need it
+        from concurrent.futures import ThreadPoolExecutor  # imported here because few programs need it
 
         half = len(view) // 2
         with ThreadPoolExecutor(1) as other:
@@ -94,7 +95,7 @@ class PathSource(Source):
         while done < len(view):
             try:
                 part = self._read(view[done : done + (1 << 30)], offset + done)
-            except OSError as error:  # a directory, or a disk failure
+            except OSError as error:  # reading fails for a directory, and after a disk failure
                 raise self.short(len(view)) from error
             if not part:
                 break
@@ -240,7 +241,7 @@ def deferred(
 
     Args:
         change: converts the bytes that are read to those of the array.
-        size: the number of bytes to read, if it is not that of the array.
+        size: the number of bytes to read, by default the size of the array.
     """
     a = aval(shape, dtype)
 

@@ -53,9 +53,9 @@ def save_safetensors(file: Any, arrays: dict[str, array], metadata: dict[str, st
         >>> mx.load("model.safetensors", return_metadata=True)
         ({'w': array([1, 1], dtype=float32)}, {'format': 'mlx'})
     """
-    for given in (arrays, {} if metadata is None else metadata):
-        if not isinstance(given, dict):
-            raise expected("save_safetensors", "a dict", given)
+    for argument in (arrays, {} if metadata is None else metadata):
+        if not isinstance(argument, dict):
+            raise expected("save_safetensors", "a dict", argument)
     if not all(isinstance(text, str) for item in (metadata or {}).items() for text in item):
         raise ValueError("[save_safetensors] Metadata must be a dictionary with string keys and values")
     if not all(isinstance(name, str) for name in arrays):
@@ -121,7 +121,7 @@ def read_tensors(source: Source, dtypes: dict[str, Dtype] | None = None) -> tupl
 
 
 def _parsed(source: Source, text: bytes) -> dict[str, Any]:
-    """Parse the header. It may begin with a byte order mark, and it ends at a NUL, with which some writers pad it."""
+    """Parse the header. It may begin with a byte order mark, and it ends at a NUL (some writers pad it with NULs)."""
     try:
         written = text.partition(b"\0")[0].decode("utf-8-sig")
         header = json.loads(written, object_pairs_hook=_unique, parse_constant=_no_constant)

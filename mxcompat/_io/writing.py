@@ -65,7 +65,7 @@ def open_path(path: str, failure: str) -> Iterator[Any]:
     except OSError:
         kept = None
     if kept is not None and not stat.S_ISREG(kept.st_mode):
-        with _opened(target, os.O_WRONLY, failure) as file:  # a pipe or a device, which cannot be replaced
+        with _opened(target, os.O_WRONLY, failure) as file:  # a pipe or a device cannot be replaced
             yield file
         return
     temporary = f"{target}.{secrets.token_hex(4)}.part"
@@ -76,7 +76,7 @@ def open_path(path: str, failure: str) -> Iterator[Any]:
             yield file
         os.replace(temporary, target)
     except BaseException:
-        with contextlib.suppress(OSError):  # it was not created
+        with contextlib.suppress(OSError):  # the temporary file was not created
             os.remove(temporary)
         raise
 

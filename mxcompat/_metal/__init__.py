@@ -33,6 +33,6 @@ def parse_kernel(source: str, header: str, signature: Signature) -> Kernel:
     Raises:
         KernelError: if it does not parse, or has an unsupported construct.
     """
-    from .kernel import Kernel  # here, since few programs have kernels
+    from .kernel import Kernel  # imported here because few programs have kernels
 
     return Kernel(source, header, signature)

@@ -1,4 +1,4 @@
-"""Local arrays of the walk: as values, one for each element, or as a stack, whose index need not be known."""
+"""Local arrays in the walk. They are values, one for each element, or a stack, whose index need not be known."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["LocalArrays"]
 class LocalArrays:
     """Local arrays."""
 
-    # Provided by the layer above
+    # The subclasses define these names.
     axes: Axes
     index_type: ScalarType
     mask: Scalar
@@ -31,7 +31,7 @@ class LocalArrays:
     zero: Callable[..., Value]
 
     def alike(self, a: Value, b: Value) -> tuple[Value, Value]:
-        """Return both values with matching local arrays in the same form: as a stack if one of the two is a stack."""
+        """Convert matching local arrays in two values to the same form. If one of them is a stack, both become one."""
         if isinstance(a, (Array, Stack)) and isinstance(b, (Array, Stack)) and type(a) is not type(b):
             return self.as_stack(a), self.as_stack(b)
         if isinstance(a, (Array, Struct)) and type(a) is type(b) and len(a.parts) == len(b.parts):  # type: ignore[attr-defined]
@@ -83,10 +83,10 @@ class LocalArrays:
         count = whole.type.count  # type: ignore[attr-defined]
         kinds = scalar_leaves(whole.element)
         index = as_index(self.n, index)
-        found = []
+        elements = []
         for array, kind in zip(whole.arrays, kinds, strict=True):
-            found.append(self.n.make(kind, self._element(array, count, index)))
-        return rebuild(self.zero(whole.element, plain=True), iter(found))
+            elements.append(self.n.make(kind, self._element(array, count, index)))
+        return rebuild(self.zero(whole.element, plain=True), iter(elements))
 
     def _element(self, array: Any, count: int, index: Scalar) -> Any:
         xp = self.space.xp
@@ -98,23 +98,23 @@ class LocalArrays:
         known = index.low is not None and index.high is not None and index.low >= 0 and index.high < count
         safe = where if known else xp.clip(where, 0, count - 1)
         if where.size == 1:
-            found = array[safe.reshape(())]
+            elements = array[safe.reshape(())]
         else:
             shape = list(where.shape)
             for axis, size in enumerate(array.shape[1:]):
                 shape[axis] = max(shape[axis], size)
             wide = self.space.broadcast(array, (count, *shape))
-            found = xp.take_along_axis(wide, self.space.broadcast(safe, shape)[None], 0)[0]
-        return found if known else self.space.where(inside, found, found.dtype.type(0))
+            elements = xp.take_along_axis(wide, self.space.broadcast(safe, shape)[None], 0)[0]
+        return elements if known else self.space.where(inside, elements, elements.dtype.type(0))
 
     def stack_update(self, whole: Stack, index: Scalar, value: Value) -> Stack:
         """Return a local array with an element replaced in all threads. Its assignment applies the mask."""
         index = as_index(self.n, index)
         count = whole.type.count  # type: ignore[attr-defined]
-        made = []
+        arrays = []
         for array, leaf in zip(whole.arrays, leaves(self.unstacked(value)), strict=True):
-            made.append(self._replaced(array, count, index, self.n.array(leaf)))
-        return Stack(whole.element, count, tuple(made))
+            arrays.append(self._replaced(array, count, index, self.n.array(leaf)))
+        return Stack(whole.element, count, tuple(arrays))
 
     def _replaced(self, array: Any, count: int, index: Scalar, value: Any) -> Any:
         xp = self.space.xp
@@ -134,9 +134,9 @@ class LocalArrays:
                 return array
             if self.space.traced:
                 return wide.at[i].set(value)
-            made = wide.copy()
-            made[i] = value
-            return made
+            updated = wide.copy()
+            updated[i] = value
+            return updated
         where = self.space.asarray(where)
         if self.space.traced and where.size == 1:
             return wide.at[where.reshape(())].set(value, mode="drop", wrap_negative_indices=False)

@@ -48,8 +48,8 @@ def _store(walk: Any, expression: Call, used: bool) -> Value:
 def _combine(kind: str) -> Callable[[Any, Call, bool], Value]:
     def function(walk: Any, expression: Call, used: bool) -> Value:
         place = _target(walk, expression)
-        given = walk.value(expression.arguments[1])
-        value = walk.as_type(given, place.type)
+        operand = walk.value(expression.arguments[1])
+        value = walk.as_type(operand, place.type)
         if kind == "sub":
             value = walk.n.convert(walk.n.unary("-", value), place.type)
         op = "add" if kind == "sub" else kind
@@ -95,10 +95,10 @@ def _old(walk: Any, place: MemoryPlace, value: Scalar, op: str) -> Scalar:
         ordered = index[order]
         new = xp.concatenate([xp.ones(1, bool), ordered[1:] != ordered[:-1]])
         flat, active, base = flat[order], active[order], base[order]
-    found = _exclusive(xp, flat, new, active, base, op)
+    old = _exclusive(xp, flat, new, active, base, op)
     if order is not None:
-        found = found[xp.argsort(order)]
-    return n.make(kind, found.reshape(extents).astype(kind.dtype))
+        old = old[xp.argsort(order)]
+    return n.make(kind, old.reshape(extents).astype(kind.dtype))
 
 
 def _flat_index(walk: Any, place: MemoryPlace) -> Any:
@@ -112,13 +112,14 @@ def _flat_index(walk: Any, place: MemoryPlace) -> Any:
 
 
 def _exclusive(xp: Any, flat: Any, new: Any, active: Any, base: Any, op: str) -> Any:
-    """Return the exclusive scan within each run of equal places, by doubling."""
+    """Return, for each thread, the combined values of the threads before it that have the same index. The scan doubles
+    its reach in each round."""
     join = {
         "add": lambda a, b: a + b, "min": xp.fmin, "max": xp.fmax, "and": lambda a, b: a & b,
         "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
     }  # fmt: skip
     count = flat.shape[0]
-    if op == "set":  # the value of the last active thread before each thread
+    if op == "set":  # each thread reads the value of the last active thread before it
         place = xp.where(active, xp.arange(count), -1)
         start = xp.where(new, xp.arange(count), 0)
         start = _running(xp, start, xp.maximum)

@@ -1,8 +1,8 @@
 """The axes along which threads are laid out, and the coordinates of a thread in terms of these axes.
 
 If threads of a group communicate, the axes of groups come first, then those of the threads in a group. Otherwise the
-axes are those of the grid. An axis is split where the index arithmetic divides by something
-that fits into it: then quotient and remainder follow an axis each.
+axes are those of the grid. An axis is split if the index arithmetic divides its position by a divisor of its extent.
+Then the quotient follows one of the two axes, and the remainder the other.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Region(NamedTuple):
 
     Args:
         first: the position of the first group, along x, y and z.
-        groups: how many groups along each.
-        size: how many threads of a group along each.
+        groups: the number of groups along x, y and z.
+        size: the number of threads of a group along x, y and z.
     """
 
     first: tuple[int, int, int]
@@ -45,8 +45,8 @@ def regions(grid: Sequence[int], group: Sequence[int]) -> list[Region]:
     for n, t in zip(grid, group, strict=True):
         whole, rest = divmod(n, t)
         parts.append([(0, whole, t)] * (whole > 0) + [(whole, 1, rest)] * (rest > 0))
-    found = [Region(*zip(*choice, strict=True)) for choice in product(*reversed(parts))]  # type: ignore[arg-type]
-    return [Region(r.first[::-1], r.groups[::-1], r.size[::-1]) for r in found]  # type: ignore[arg-type]
+    reversed_regions = [Region(*zip(*choice, strict=True)) for choice in product(*reversed(parts))]  # type: ignore[arg-type]
+    return [Region(r.first[::-1], r.groups[::-1], r.size[::-1]) for r in reversed_regions]  # type: ignore[arg-type]
 
 
 def cut_region(region: Region, most: int, together: bool) -> tuple[Region, int, int, Region | None] | None:

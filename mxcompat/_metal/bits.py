@@ -17,7 +17,7 @@ def _unsigned(type: ScalarType) -> ScalarType:
 
 
 def _integers(name: str, rule: Callable[..., Scalar], *others: str) -> None:
-    """A function of integers: `rule(n, xp, *scalars)`."""
+    """Define a function of integers by `rule(n, xp, *scalars)`."""
 
     def function(walk: Any, values: list[Value]) -> Value:
         return spread(walk, values, lambda *xs: rule(walk.n, walk.space.xp, *xs))
@@ -74,11 +74,11 @@ def _trailing(n: Any, xp: Any, x: Scalar) -> Scalar:
 def _reversed(n: Any, xp: Any, x: Scalar) -> Scalar:
     kind = x.type
     value = n.convert(x, _unsigned(kind))
-    found = static(value.type, 0)
+    result = static(value.type, 0)
     for k in range(kind.bits):
         bit = n.same_type("&", n.convert(n.shift(">>", value, static(INT, k)), value.type), static(value.type, 1))
-        found = n.same_type("|", found, n.convert(n.shift("<<", bit, static(INT, kind.bits - 1 - k)), value.type))
-    return n.convert(found, kind)
+        result = n.same_type("|", result, n.convert(n.shift("<<", bit, static(INT, kind.bits - 1 - k)), value.type))
+    return n.convert(result, kind)
 
 
 def _rotated(n: Any, xp: Any, x: Scalar, by: Scalar) -> Scalar:
@@ -100,11 +100,11 @@ def _mask(n: Any, kind: ScalarType, count: Scalar) -> Scalar:
 def _extracted(n: Any, xp: Any, x: Scalar, offset: Scalar, count: Scalar) -> Scalar:
     kind = _unsigned(x.type)
     low = n.convert(n.shift(">>", n.convert(x, kind), offset), kind)
-    found = n.same_type("&", low, _mask(n, kind, count))
+    field = n.same_type("&", low, _mask(n, kind, count))
     if x.type.kind == "u":
-        return n.convert(found, x.type)
+        return n.convert(field, x.type)
     top = n.binary("-", static(INT, x.type.bits), n.convert(count, INT))
-    moved = n.convert(n.convert(n.shift("<<", found, top), kind), x.type)
+    moved = n.convert(n.convert(n.shift("<<", field, top), kind), x.type)
     return n.convert(n.shift(">>", moved, top), x.type)
 
 
@@ -112,8 +112,8 @@ def _inserted(n: Any, xp: Any, base: Scalar, bits: Scalar, offset: Scalar, count
     kind = _unsigned(base.type)
     mask = n.convert(n.shift("<<", _mask(n, kind, count), offset), kind)
     kept = n.same_type("&", n.convert(base, kind), n.convert(n.unary("~", mask), kind))
-    given = n.same_type("&", n.convert(n.shift("<<", n.convert(bits, kind), offset), kind), mask)
-    return n.convert(n.same_type("|", kept, given), base.type)
+    inserted = n.same_type("&", n.convert(n.shift("<<", n.convert(bits, kind), offset), kind), mask)
+    return n.convert(n.same_type("|", kept, inserted), base.type)
 
 
 def _high_product(n: Any, xp: Any, x: Scalar, y: Scalar) -> Scalar:
@@ -139,12 +139,12 @@ def _high_product_64(n: Any, x: Scalar, y: Scalar) -> Scalar:
     middle = n.same_type("+", n.same_type("*", ah, bl), n.shift(">>", n.same_type("*", al, bl), half))
     mh, ml = parts(middle)
     carry = n.shift(">>", n.same_type("+", ml, n.same_type("*", al, bh)), half)
-    found = n.same_type("+", n.same_type("+", n.same_type("*", ah, bh), mh), carry)
+    high = n.same_type("+", n.same_type("+", n.same_type("*", ah, bh), mh), carry)
     if x.type.kind == "i":
         for s, other in ((x, b), (y, a)):
             negative = n.compare("<", s, static(s.type, 0))
-            found = n.select(negative, n.same_type("-", found, other), found)
-    return n.convert(found, x.type)
+            high = n.select(negative, n.same_type("-", high, other), high)
+    return n.convert(high, x.type)
 
 
 def _saturated(op: str) -> Callable[..., Scalar]:
@@ -155,15 +155,15 @@ def _saturated(op: str) -> Callable[..., Scalar]:
             wide = n.same_type(op, n.convert(x, LONG), n.convert(y, LONG))
             low = extreme(">")(n, LONG, xp, wide, static(LONG, kind.low))
             return n.convert(extreme("<")(n, LONG, xp, low, static(LONG, kind.high)), kind)
-        found = n.same_type(op, x, y)
+        result = n.same_type(op, x, y)
         if kind.kind == "u":
-            over = n.compare("<" if op == "+" else ">", found, x)
-            return n.select(over, static(kind, kind.high if op == "+" else 0), found)
+            over = n.compare("<" if op == "+" else ">", result, x)
+            return n.select(over, static(kind, kind.high if op == "+" else 0), result)
         positive = n.compare(">=", y, static(kind, 0))
         up = positive if op == "+" else n.negate(positive)
-        high = n.logical("&", up, n.compare("<", found, x))
-        low = n.logical("&", n.negate(up), n.compare(">", found, x))
-        return n.select(high, static(kind, kind.high), n.select(low, static(kind, kind.low), found))
+        high = n.logical("&", up, n.compare("<", result, x))
+        low = n.logical("&", n.negate(up), n.compare(">", result, x))
+        return n.select(high, static(kind, kind.high), n.select(low, static(kind, kind.low), result))
 
     return rule
 

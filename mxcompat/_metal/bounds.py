@@ -1,4 +1,4 @@
-"""Reads and writes out of bounds, found while NumPy runs a kernel: which thread, and which index."""
+"""Find the thread and the index of reads and writes out of bounds, while NumPy runs a kernel."""
 
 from __future__ import annotations
 

@@ -21,17 +21,17 @@ class Memory:
         data: an array whose last axis has the elements. The axes of groups come first if each group has its own memory.
         batch: the number of axes of groups.
         number: its number among the cells.
-        made: makes the initial data at the first access, which may be in another trace than the declaration.
+        initial: makes the initial data at the first access, which may be in another trace than the declaration.
     """
 
-    __slots__ = ("batch", "const", "element", "held", "made", "name", "number", "owned", "shifted")
+    __slots__ = ("batch", "const", "element", "held", "initial", "name", "number", "owned", "shifted")
 
     def __init__(
         self, name: str, element: ScalarType, data: Any, batch: int, number: int, const: bool = False,
-        made: Callable[[], Any] | None = None,
+        initial: Callable[[], Any] | None = None,
     ) -> None:  # fmt: skip
         self.name, self.element, self.held, self.batch, self.number = name, element, data, batch, number
-        self.const, self.owned, self.made = const, made is not None, made
+        self.const, self.owned, self.initial = const, initial is not None, initial
         self.shifted = Shifted(self)
 
     @property
@@ -40,7 +40,7 @@ class Memory:
 
     def filled(self, held: Any) -> Any:
         """Return the data held, or the initial data if nothing was written."""
-        return held if held is not None or self.made is None else self.made()
+        return held if held is not None or self.initial is None else self.initial()
 
     @property
     def count(self) -> int:

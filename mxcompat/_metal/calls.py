@@ -42,16 +42,12 @@ class CallWalk(StructWalk):
     calls = 0
     bound: tuple[Place | None, Any] = (None, None)
 
-    # Definitions
-
     def define_function(self, statement: Function) -> None:
-        found = self.scope.names.get(statement.name)
-        if not isinstance(found, list):
-            found = self.scope.names[statement.name] = []
+        overloads = self.scope.names.get(statement.name)
+        if not isinstance(overloads, list):
+            overloads = self.scope.names[statement.name] = []
         if statement.body is not None:
-            found.append((statement, self.scope))
-
-    # Calls
+            overloads.append((statement, self.scope))
 
     def call(self, expression: Call, used: bool) -> Value:
         function = expression.function
@@ -61,15 +57,15 @@ class CallWalk(StructWalk):
                 of = self.dereferenced(of)
             return self._method(of, function, expression)
         if isinstance(function, Name):
-            found = self.scope.get(function.id)
-            if isinstance(found, list):
+            entity = self.scope.get(function.id)
+            if isinstance(entity, list):
                 arguments = [self.place_or_items(a) for a in expression.arguments]
                 self.place_now = expression.at
-                return self.overload(function.id, found, arguments, function.arguments)
-            if found is None:
+                return self.overload(function.id, entity, arguments, function.arguments)
+            if entity is None:
                 return self.builtin(function, expression, used)
-            if isinstance(found, Type):
-                return self.initialized(found, expression.arguments, [], constructor=True)
+            if isinstance(entity, Type):
+                return self.initialized(entity, expression.arguments, [], constructor=True)
         if isinstance(function, Scoped):
             return self.scoped_call(function, expression)
         of = self.place(function)
@@ -83,7 +79,7 @@ class CallWalk(StructWalk):
         raise Problem("this cannot be called", expression.at)
 
     def called_place(self, expression: Call) -> Place:
-        """Return the place to which the reference that a function returns is bound, or its value."""
+        """Return the place that a call refers to if the function returns a reference, or else the call's value."""
         value = self.value(expression)
         place, of = self.bound
         return place if place is not None and of is value else ValuePlace(value)
@@ -100,8 +96,8 @@ class CallWalk(StructWalk):
             return self.call_method(of, kind.methods[function.name], arguments, function.arguments)
         if isinstance(kind, (VectorType, ArrayType)) and function.name == "size":
             return static(self.index_type, kind.count)
-        found = self.member(of, function.name)
-        value = found.get(self)
+        member = self.member(of, function.name)
+        value = member.get(self)
         if isinstance(value, Closure):
             return value.call([self.place(a) for a in expression.arguments])
         raise Problem(f"{kind} has no function {function.name!r}", function.at)
@@ -136,14 +132,16 @@ class CallWalk(StructWalk):
         """Return the scope of a function's body with the template parameters bound, or None if they do not match."""
         inner = Scope(scope)
         if statement.specialized is not None:
-            wanted = [self._argument(a) for a in statement.specialized]
-            given = [self._argument(a) for a in templates or ()]
-            if given and (len(given) != len(wanted) or not all(same(a, b) for a, b in zip(wanted, given, strict=True))):
+            patterns = [self._argument(a) for a in statement.specialized]
+            values = [self._argument(a) for a in templates or ()]
+            if values and (
+                len(values) != len(patterns) or not all(same(a, b) for a, b in zip(patterns, values, strict=True))
+            ):
                 return None
         elif statement.templates:
             known: dict[str, Any] = {}
-            given = [self._argument(a) for a in templates or ()]
-            for parameter, value in zip(statement.templates, given, strict=False):
+            values = [self._argument(a) for a in templates or ()]
+            for parameter, value in zip(statement.templates, values, strict=False):
                 known[parameter.name] = value
             names = {p.name for p in statement.templates}
             for parameter, argument in zip(statement.parameters, arguments, strict=False):
@@ -162,31 +160,31 @@ class CallWalk(StructWalk):
                 self.scope = outer
         return inner
 
-    def _deduce(self, parameter: Parameter, given: Type, names: set[str], known: dict[str, Any]) -> bool:
+    def _deduce(self, parameter: Parameter, type: Type, names: set[str], known: dict[str, Any]) -> bool:
         of = parameter.type
         for size in parameter.dimensions:
-            if isinstance(given, ArrayType):
+            if isinstance(type, ArrayType):
                 if isinstance(size, Name) and size.id in names:
-                    known.setdefault(size.id, static(self.index_type, given.count))
-                given = given.element
-            elif isinstance(given, PointerType):
-                given = given.element
+                    known.setdefault(size.id, static(self.index_type, type.count))
+                type = type.element
+            elif isinstance(type, PointerType):
+                type = type.element
         for _ in range(of.pointers):
-            if not isinstance(given, (PointerType, ArrayType)):
+            if not isinstance(type, (PointerType, ArrayType)):
                 return False
-            given = given.element
+            type = type.element
         if of.name in names and of.arguments is None:
-            if isinstance(given, ArrayType) and not of.reference and not parameter.dimensions:
+            if isinstance(type, ArrayType) and not of.reference and not parameter.dimensions:
                 from .types import pointer_to
 
-                given = pointer_to(given.element)
-            known.setdefault(of.name, given)
+                type = pointer_to(type.element)
+            known.setdefault(of.name, type)
         elif of.arguments:
             values: tuple[Any, ...] = ()
-            if of.name in ("vec", "array") and isinstance(given, (VectorType, ArrayType)):
-                values = (given.element, static(self.index_type, given.count))
-            elif isinstance(given, StructType) and given.arguments[0] == of.name:
-                values = given.arguments[1]
+            if of.name in ("vec", "array") and isinstance(type, (VectorType, ArrayType)):
+                values = (type.element, static(self.index_type, type.count))
+            elif isinstance(type, StructType) and type.arguments[0] == of.name:
+                values = type.arguments[1]
             for argument, value in zip(of.arguments, values, strict=False):
                 name = argument.name if isinstance(argument, TypeName) else getattr(argument, "id", None)
                 if name in names:
@@ -200,14 +198,14 @@ class CallWalk(StructWalk):
             for parameter, argument in zip(statement.parameters, arguments, strict=False):
                 if not isinstance(argument, Place) or parameter.type.name == "auto":
                     continue
-                wanted = self.resolve(parameter.type)
+                type = self.resolve(parameter.type)
                 if parameter.dimensions:
                     from .types import pointer_to
 
-                    wanted = pointer_to(wanted)
-                total += _likeness(argument.type, wanted)
+                    type = pointer_to(type)
+                total += _likeness(argument.type, type)
             if statement.templates and statement.result is not None and statement.result.name != "auto":
-                self.resolve(statement.result)  # which finds out if it exists
+                self.resolve(statement.result)  # this raises an error if the type does not exist
         finally:
             self.scope = outer
         return total
@@ -224,8 +222,8 @@ class CallWalk(StructWalk):
                 target = target.first.target
             target = getattr(target, "memory", target)
             spaces: tuple[str, ...] = ("thread",)
-            if isinstance(target, Memory):  # only the memory of groups is made by the kernel
-                spaces = ("device", "constant") if target.made is None else ("threadgroup",)
+            if isinstance(target, Memory):  # of all buffers, only the memory of groups has an `initial` function
+                spaces = ("device", "constant") if target.initial is None else ("threadgroup",)
                 total += 0.125 * (target.const == parameter.type.const)
             total += 0.25 * (parameter.type.space in spaces)
         return total
@@ -252,11 +250,11 @@ class CallWalk(StructWalk):
             self.frame = Frame(None if result is VOID else result, self.cell(None), self.cell(FALSE), reference)
             assert statement.body is not None
             self.run_all(statement.body.body)
-            found = self.returned_value(self.frame)
-            if isinstance(found, NoValue) and result not in (None, VOID) and not reference:
-                found = self.zero(result)  # type: ignore[arg-type]
-            self.bound = (self.frame.place, found)
-            return found
+            result_value = self.returned_value(self.frame)
+            if isinstance(result_value, NoValue) and result not in (None, VOID) and not reference:
+                result_value = self.zero(result)  # type: ignore[arg-type]
+            self.bound = (self.frame.place, result_value)
+            return result_value
         finally:
             self.scope, self.mask, self.depth, self.place_now = before, whole, depth, at
             self.calls -= 1
@@ -307,8 +305,6 @@ class CallWalk(StructWalk):
             return CellPlace(value.type, self.cell(self.as_type(value, of) if parameter.type.name != "auto" else value))
         return CellPlace(of, self.cell(self.as_type(argument.get(self), of)))
 
-    # Lambdas
-
     def closure(self, function: Function) -> Closure:
         scope = self.scope
         if function.captures:
@@ -320,17 +316,13 @@ class CallWalk(StructWalk):
         scope = Scope(self.scope)
         names = _names_in(function) if "=" in function.captures else function.captures
         for name in names:
-            found = self.scope.get(name)
-            if isinstance(found, CellPlace):
-                scope.names[name] = CellPlace(found.type, self.cell(found.get(self)))
+            variable = self.scope.get(name)
+            if isinstance(variable, CellPlace):
+                scope.names[name] = CellPlace(variable.type, self.cell(variable.get(self)))
         return scope
 
     def function_value(self, expression: Name, functions: Any) -> Value:
         return Closure(lambda arguments: self.overload(expression.id, functions, arguments, expression.arguments))
-
-    # Structs
-
-    # Types' names
 
     def scoped_call(self, function: Scoped, expression: Call) -> Value:
         value = self.scoped(function)
@@ -344,19 +336,21 @@ class CallWalk(StructWalk):
         raise NotImplementedError
 
 
-def _likeness(given: Type, wanted: Type) -> float:
+def _likeness(argument_type: Type, parameter_type: Type) -> float:
     """Return how well an argument's type matches a parameter's in overload resolution: a higher number is better."""
-    if given is wanted:
+    if argument_type is parameter_type:
         return 4
-    if isinstance(given, ScalarType) and isinstance(wanted, ScalarType):
-        if common(given, wanted) is wanted and (given.kind == "f") == (wanted.kind == "f"):
+    if isinstance(argument_type, ScalarType) and isinstance(parameter_type, ScalarType):
+        if common(argument_type, parameter_type) is parameter_type and (argument_type.kind == "f") == (
+            parameter_type.kind == "f"
+        ):
             return 3
-        return 2 if (given.kind == "f") == (wanted.kind == "f") else 1
-    if isinstance(given, ArrayType) and isinstance(wanted, PointerType):
-        return 3 if given.element is wanted.element else 0
-    if type(given) is type(wanted):
+        return 2 if (argument_type.kind == "f") == (parameter_type.kind == "f") else 1
+    if isinstance(argument_type, ArrayType) and isinstance(parameter_type, PointerType):
+        return 3 if argument_type.element is parameter_type.element else 0
+    if type(argument_type) is type(parameter_type):
         return 1
-    if isinstance(given, ScalarType) and isinstance(wanted, (VectorType, StructType)):
+    if isinstance(argument_type, ScalarType) and isinstance(parameter_type, (VectorType, StructType)):
         return 0
     return -20
 
@@ -365,8 +359,8 @@ def _leaves_early(statement: Function) -> int:
     """Return 1 if a function can return before its end, else 0."""
     assert statement.body is not None
     body = statement.body.body
-    found = getattr(statement, "name", "") and sum(_returns(s) for s in body)
-    return int(bool(found and not (found == 1 and isinstance(body[-1], Return))))
+    returns = getattr(statement, "name", "") and sum(_returns(s) for s in body)
+    return int(bool(returns and not (returns == 1 and isinstance(body[-1], Return))))
 
 
 def _returns(node: Any) -> int:
@@ -378,7 +372,7 @@ def _returns(node: Any) -> int:
 
 
 def _names_in(node: Any) -> set[str]:
-    found = {node.id} if isinstance(node, Name) else set()
+    names = {node.id} if isinstance(node, Name) else set()
     for child in children(node):
-        found |= _names_in(child)
-    return found
+        names |= _names_in(child)
+    return names

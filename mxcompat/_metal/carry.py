@@ -117,15 +117,13 @@ class Carry:
         parts = tuple([self._union(a, b) for a, b in zip(mine.parts, form.parts, strict=True)])
         self.forms[cell] = Form(mine.like, parts)
 
-    # A step
-
     def _discover(self) -> None:
-        found = self._walked(np.int32(0))
-        for cell, (old, new) in found.items():
+        changes = self._walked(np.int32(0))
+        for cell, (old, new) in changes.items():
             if cell not in self.forms:
                 self._include(cell, self._before(cell, old, new))
         self._reset()
-        for cell, (_, new) in found.items():
+        for cell, (_, new) in changes.items():
             self._join(cell, new)
 
     def _walked(self, k: Any) -> dict[Any, tuple[Any, Any]]:
@@ -137,7 +135,7 @@ class Carry:
         try:
             self.body(k)
             log = walk.logs[-1]
-            found = {c: (old, self._value(c)) for c, old in log.items() if c.number <= self.mark}
+            changes = {c: (old, self._value(c)) for c, old in log.items() if c.number <= self.mark}
         except BaseException:
             for cell, old in walk.logs[-1].items():
                 self._set(cell, old)
@@ -146,7 +144,7 @@ class Carry:
             walk.logs.pop()
             walk.mask, walk.depth, walk.scope, loops, walk.trace = before
             del walk.frame.loops[loops:]
-        return found
+        return changes
 
     def _step(self, k: Any, carry: Any) -> Any:
         for cell, value in zip(self.forms, carry, strict=True):
@@ -164,8 +162,6 @@ class Carry:
                     self._set(cell, old)
             raise Widen
         return tuple([self._packed(cell, self._value(cell)) for cell in self.forms])
-
-    # Cells
 
     def _value(self, cell: Any) -> Any:
         return cell.held if isinstance(cell, Memory) else cell.value
@@ -202,8 +198,6 @@ class Carry:
     def _initial(self) -> tuple[Any, ...]:
         return tuple([self._packed(cell, self.old[cell]) for cell in self.forms])
 
-    # Forms
-
     def _leaf(self, leaf: Any) -> Leaf:
         if not isinstance(leaf, Scalar):
             return Leaf(None, (), tuple(leaf.shape), None, None)
@@ -221,17 +215,17 @@ class Carry:
             self.forms[cell] = Form(self._blank(like), tuple([self._leaf(leaf) for leaf in leaves(old)]))
             self._join(cell, new)
             return True
-        found = [self._leaf(leaf) for leaf in leaves(new)]
-        if len(found) != len(form.parts):
+        parts = [self._leaf(leaf) for leaf in leaves(new)]
+        if len(parts) != len(form.parts):
             raise Problem("a variable changes its type in a loop")
-        joined = tuple([self._union(a, b) for a, b in zip(form.parts, found, strict=True)])
+        joined = tuple([self._union(a, b) for a, b in zip(form.parts, parts, strict=True)])
         if joined == form.parts:
             return False
         narrower = any(
             b.low is not None and a.low is not None and (b.low < a.low or b.high > a.high)  # type: ignore[operator]
             for a, b in zip(form.parts, joined, strict=True)
         )
-        if narrower and self.tries > 1:  # bounds that change at every step are dropped
+        if narrower and self.tries > 1:  # drop bounds that may change at every step
             joined = tuple([
                 b._replace(low=None, high=None) if (b.low, b.high) != (a.low, a.high) else b
                 for a, b in zip(form.parts, joined, strict=True)
@@ -275,8 +269,6 @@ class Carry:
             shape[axis] = axes.extents[axis]
         return tuple(shape)
 
-    # Values as arrays
-
     def _packed(self, cell: Any, value: Any) -> Any:
         form = self.forms[cell]
         if form is None:
@@ -299,8 +291,8 @@ class Carry:
         form = self.forms[cell]
         if form is None:
             return value
-        found = [
+        parts = [
             array if leaf.type is None else Scalar(leaf.type, array, leaf.coefs, leaf.low, leaf.high)
             for array, leaf in zip(value, form.parts, strict=True)
         ]
-        return rebuild(form.like, iter(found))
+        return rebuild(form.like, iter(parts))

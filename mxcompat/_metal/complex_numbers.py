@@ -39,7 +39,7 @@ def operator(walk: Any, name: str, operands: list[Value]) -> Value:
     if op in ("==", "!="):
         same = n.logical("&", do("==", a, c), do("==", b, d))
         return same if op == "==" else n.negate(same)
-    if op in ("<", ">", "<=", ">="):  # compares the real parts, and the imaginary parts if those are equal
+    if op in ("<", ">", "<=", ">="):  # the imaginary parts decide if the real parts are equal
         equal = do("==", a, c)
         return n.select(equal, do(op, b, d), do(op, a, c))
     raise Problem(f"{op} of complex numbers")

@@ -1,4 +1,4 @@
-"""The walk over conversions: values as those of another type, pointers that are read as others, and bits."""
+"""The walk over conversions: values to other types, pointers to pointers of other types, and bits as another type."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = ["ConversionWalk"]
 class ConversionWalk(ExpressionWalk):
     """The walk over conversions."""
 
-    # Provided by the layers above
+    # The subclasses define these names.
     constructors: Callable[[StructType], list[Any]]
     converted_struct: Callable[[Struct, ScalarType], Value]
     made_struct: Callable[..., Value]
@@ -87,9 +87,9 @@ class ConversionWalk(ExpressionWalk):
             if isinstance(value, Struct) and value.type.name == type.name:
                 return Struct(type, value.parts)
         elif isinstance(type, ArrayType):
-            found = self._array_from(value, type)
-            if found is not None:
-                return found
+            array = self._array_from(value, type)
+            if array is not None:
+                return array
         elif isinstance(type, FunctionType) or type is VOID:
             return value if type is not VOID else NoValue(VOID)
         raise Problem(f"a value of type {old} cannot become one of type {type}")
@@ -150,18 +150,18 @@ class ConversionWalk(ExpressionWalk):
     def bits_as(self, value: Value, type: Type) -> Value:
         """Reinterpret the bits of a value as another type of the same size, as `as_type` does."""
         kinds = scalar_leaves(type)
-        found = [leaf for leaf in leaves(value) if isinstance(leaf, Scalar)]
-        if not kinds or not found or sum(k.bits for k in kinds) != sum(leaf.type.bits for leaf in found):
+        numbers = [leaf for leaf in leaves(value) if isinstance(leaf, Scalar)]
+        if not kinds or not numbers or sum(k.bits for k in kinds) != sum(leaf.type.bits for leaf in numbers):
             raise Problem(f"as_type from {value.type} to {type}, which are not of one size")
-        old, new = found[0].type, kinds[0]
+        old, new = numbers[0].type, kinds[0]
         if old.bits == new.bits:
-            made = [self._bits(leaf, new) for leaf in found]
+            parts = [self._bits(leaf, new) for leaf in numbers]
         elif old.bits > new.bits:
-            made = [part for leaf in found for part in self._halves(leaf, new)]
+            parts = [part for leaf in numbers for part in self._halves(leaf, new)]
         else:
             step = new.bits // old.bits
-            made = [self._joined(found[k : k + step], new) for k in range(0, len(found), step)]
-        return rebuild(self.zero(type), iter(made))
+            parts = [self._joined(numbers[k : k + step], new) for k in range(0, len(numbers), step)]
+        return rebuild(self.zero(type), iter(parts))
 
     def _bits(self, leaf: Scalar, new: ScalarType) -> Scalar:
         if leaf.type.kind in "ui" and new.kind in "ui":

@@ -23,12 +23,12 @@ _NAMES = {
             ("And", "fetch_and"), ("Or", "fetch_or"), ("Xor", "fetch_xor"), ("Exch", "exchange"),
         )
     },
-    **{f"__{given}(x)": f"as_type<{of}>(x)" for given, of in (
+    **{f"__{name}(x)": f"as_type<{of}>(x)" for name, of in (
         ("float_as_uint", "uint"), ("float_as_int", "int"), ("uint_as_float", "float"), ("int_as_float", "float"),
         ("ushort_as_half", "half"), ("half_as_ushort", "ushort"), ("ushort_as_bfloat16", "bfloat16_t"),
         ("bfloat16_as_ushort", "ushort"),
     )},
-    **{f"__{given}(x)": f"{of}(x)" for given, of in (
+    **{f"__{name}(x)": f"{of}(x)" for name, of in (
         ("half2float", "float"), ("float2half", "half"), ("float2half_rn", "half"), ("bfloat162float", "float"),
         ("float2bfloat16", "bfloat16_t"), ("float2bfloat16_rn", "bfloat16_t"), ("half22float2", "float2"),
         ("bfloat1622float2", "float2"), ("float22half2_rn", "half2"), ("int2float_rn", "float"),

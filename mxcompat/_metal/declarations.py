@@ -46,29 +46,28 @@ __all__ = ["DeclarationWalk"]
 class DeclarationWalk(ConversionWalk):
     """The walk over declarations."""
 
-    # Types
-
     def resolve(self, type: TypeName) -> Type:
         """Return the type that a type name stands for."""
-        found = self._base(type)
+        resolved = self._base(type)
         for _ in range(type.pointers):
-            found = pointer_to(found)
-        return found
+            resolved = pointer_to(resolved)
+        return resolved
 
     def _base(self, type: TypeName) -> Type:
         if type.of is not None:
             return self.place(type.of).type
         if type.outer is not None:
             return self._of_type(type)
-        found = self.scope.get(type.name)
-        if isinstance(found, StructType) and type.arguments is not None:  # in a template, with other arguments
-            found = next((n for n in self.scope.all(type.name) if not isinstance(n, Type)), found)
-        if isinstance(found, Type):
-            return found
-        if isinstance(found, (StructDefinition, TypeAlias)):
-            return self.instantiated(found, type)
-        if isinstance(found, list) and found and isinstance(found[0], StructDefinition):
-            return self.instantiated(found, type)
+        entity = self.scope.get(type.name)
+        # inside a template, its name may stand for an instance with other arguments
+        if isinstance(entity, StructType) and type.arguments is not None:
+            entity = next((n for n in self.scope.all(type.name) if not isinstance(n, Type)), entity)
+        if isinstance(entity, Type):
+            return entity
+        if isinstance(entity, (StructDefinition, TypeAlias)):
+            return self.instantiated(entity, type)
+        if isinstance(entity, list) and entity and isinstance(entity[0], StructDefinition):
+            return self.instantiated(entity, type)
         return self._builtin_type(type)
 
     def _builtin_type(self, type: TypeName) -> Type:
@@ -90,27 +89,27 @@ class DeclarationWalk(ConversionWalk):
             return matrix_of(vector_of(SCALARS[shape[1]], int(shape[3])), int(shape[2]))
         if name.startswith("atomic_"):
             return SCALARS[name.removeprefix("atomic_")]
-        given = type.arguments
-        if given is not None:
+        arguments = type.arguments
+        if arguments is not None:
             if name in ("atomic", "_atomic"):
-                return self.type_argument(given[0])
+                return self.type_argument(arguments[0])
             if name in ("vec", "packed_vec"):
-                element = self.type_argument(given[0])
+                element = self.type_argument(arguments[0])
                 assert isinstance(element, ScalarType)
-                return vector_of(element, int(self.scalar(given[1]).base), name != "vec")
+                return vector_of(element, int(self.scalar(arguments[1]).base), name != "vec")
             if name == "array":
-                return array_of(self.type_argument(given[0]), int(self.scalar(given[1]).base))
+                return array_of(self.type_argument(arguments[0]), int(self.scalar(arguments[1]).base))
             if name in ("conditional_t", "enable_if_t"):
-                held = self.truth(given[0])
+                held = self.truth(arguments[0])
                 if name == "enable_if_t":
                     if not held.base:
                         raise NoSuchType("no type, because the condition of enable_if is false", type.at)
-                    return self.type_argument(given[1]) if len(given) > 1 else VOID
-                return self.type_argument(given[1] if held.base else given[2])
+                    return self.type_argument(arguments[1]) if len(arguments) > 1 else VOID
+                return self.type_argument(arguments[1] if held.base else arguments[2])
             if name in ("remove_cv_t", "remove_reference_t", "decay_t"):
-                return self.type_argument(given[0])
+                return self.type_argument(arguments[0])
             if name in ("make_unsigned_t", "make_signed_t"):
-                of = self.type_argument(given[0])
+                of = self.type_argument(arguments[0])
                 return SCALARS[("u" if name == "make_unsigned_t" else "") + of.name.removeprefix("u")]
         raise Problem(f"the type {name!r} is not in the supported language", type.at)
 
@@ -121,15 +120,15 @@ class DeclarationWalk(ConversionWalk):
             return self._builtin_type(inner)
         of = self.resolve(type.outer)
         if isinstance(of, StructType) and of.scope is not None:
-            found = of.scope.get(type.name)
-            if isinstance(found, Type):
-                return found
+            entity = of.scope.get(type.name)
+            if isinstance(entity, Type):
+                return entity
         raise Problem(f"{type.outer.name} has no type {type.name!r}", type.at)
 
-    def type_argument(self, given: Any) -> Type:
-        if not isinstance(given, TypeName):
+    def type_argument(self, argument: Any) -> Type:
+        if not isinstance(argument, TypeName):
             raise Problem("expected a type as template argument")
-        return self.resolve(given)
+        return self.resolve(argument)
 
     def with_dimensions(self, type: Type, dimensions: Any) -> Type:
         for size in reversed(dimensions):
@@ -140,8 +139,6 @@ class DeclarationWalk(ConversionWalk):
                 raise Problem(f"an array of {int(count.base)} elements", size.at)
             type = array_of(type, int(count.base))
         return type
-
-    # Variables
 
     def declare(self, statement: Declaration) -> None:
         for item in statement.items:
@@ -157,15 +154,15 @@ class DeclarationWalk(ConversionWalk):
         assert item.value is not None
         place = self.place(item.value)
         if item.type.name != "auto":
-            wanted = self.with_dimensions(self.resolve(item.type), item.dimensions)
-            if place.type is not wanted:
+            type = self.with_dimensions(self.resolve(item.type), item.dimensions)
+            if place.type is not type:
                 if isinstance(place, ValuePlace) or item.type.const:
-                    return ValuePlace(self.as_type(place.get(self), wanted))
-                return self.pointed(self.cast_pointer(place.pointer(self), wanted))
+                    return ValuePlace(self.as_type(place.get(self), type))
+                return self.pointed(self.cast_pointer(place.pointer(self), type))
         return self.fixed(place)
 
     def fixed(self, place: Place) -> Place:
-        """Return the place that a reference is bound to."""
+        """Return the place to which a reference is bound."""
         return place
 
     def _bind(self, item: Declarator) -> None:
@@ -241,8 +238,6 @@ class DeclarationWalk(ConversionWalk):
             return self.made_struct(type, [])
         return self.zero(type)
 
-    # Initializers
-
     def construct_type(self, expression: Construct) -> Type:
         return self.resolve(expression.type)
 
@@ -287,21 +282,21 @@ class DeclarationWalk(ConversionWalk):
             return self._with_fields(type, {0: self.as_type(value, type.fields[0][1])})
         if len(items) > len(type.fields):
             raise Problem(f"{len(items)} values for {type}")
-        given = {}
+        values = {}
         for k, (item, name) in enumerate(zip(items, names or [None] * len(items), strict=True)):
             place = k if name is None else type.places[name]
-            given[place] = self.value_as(item, type.fields[place][1])
-        return self._with_fields(type, given)
+            values[place] = self.value_as(item, type.fields[place][1])
+        return self._with_fields(type, values)
 
-    def _with_fields(self, type: StructType, given: dict[int, Value]) -> Value:
+    def _with_fields(self, type: StructType, values: dict[int, Value]) -> Value:
         if type.union:
             place = CellPlace(type, self.cell(self.zero(type)))
-            for k, value in given.items():
+            for k, value in values.items():
                 self.member(place, type.fields[k][0]).set(self, value)
             return place.get(self)
-        whole = self.default(type) if len(given) < len(type.fields) else None
+        whole = self.default(type) if len(values) < len(type.fields) else None
         parts = [
-            given[k] if k in given else whole.parts[k]  # type: ignore[union-attr]
+            values[k] if k in values else whole.parts[k]  # type: ignore[union-attr]
             for k in range(len(type.fields))
         ]
         return Struct(type, tuple(parts))
@@ -329,11 +324,9 @@ class DeclarationWalk(ConversionWalk):
             raise Problem(f"{len(parts)} components for a value of type {type}")
         return Vector(type, tuple([self.n.convert(p, type.element) for p in parts]))
 
-    # Conversions
+    # The subclasses define these names.
 
-    # Provided by the other parts
-
-    def instantiated(self, found: Any, type: TypeName) -> Type:
+    def instantiated(self, entity: Any, type: TypeName) -> Type:
         raise NotImplementedError
 
     def constructors(self, type: StructType) -> list[Any]:

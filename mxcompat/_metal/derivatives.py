@@ -21,7 +21,7 @@ _SHAPES_ALONE: ContextVar[bool] = ContextVar("shapes_alone", default=False)
 
 @contextmanager
 def shapes_alone() -> Iterator[None]:
-    """Within this context, derivatives are traced for their shapes alone, so missing derivatives raise no error."""
+    """Trace derivatives within this context only for their shapes, so that missing derivatives raise no error."""
     token = _SHAPES_ALONE.set(True)
     try:
         yield
@@ -39,27 +39,30 @@ def without_derivative(x: Any, message: str) -> Any:
     return _constant().bind(x, message=message)
 
 
-def _made(name: str) -> Any:
-    from jax.extend.core import Primitive  # here, since its imports take long
+def _identity_primitive(name: str) -> Any:
+    from jax.extend.core import Primitive  # imported here because the import is slow
 
-    found = Primitive(name)
-    found.def_impl(_identity)
-    found.def_abstract_eval(lambda x, *, message: x)
-    mlir.register_lowering(found, mlir.lower_fun(_identity, multiple_results=False))
-    batching.primitive_batchers[found] = lambda xs, axes, *, message: (found.bind(*xs, message=message), axes[0])
-    return found
+    primitive = Primitive(name)
+    primitive.def_impl(_identity)
+    primitive.def_abstract_eval(lambda x, *, message: x)
+    mlir.register_lowering(primitive, mlir.lower_fun(_identity, multiple_results=False))
+    batching.primitive_batchers[primitive] = lambda xs, axes, *, message: (
+        primitive.bind(*xs, message=message),
+        axes[0],
+    )
+    return primitive
 
 
 @cache
 def _primitive() -> Any:
-    found = _made("forward_only")
-    ad.deflinear2(found, _transposed)
-    return found
+    primitive = _identity_primitive("forward_only")
+    ad.deflinear2(primitive, _transposed)
+    return primitive
 
 
 @cache
 def _constant() -> Any:
-    found = _made("without_derivative")
+    primitive = _identity_primitive("without_derivative")
 
     def rule(primals: Any, tangents: Any, *, message: str) -> Any:
         known = tangents[0]
@@ -67,10 +70,10 @@ def _constant() -> Any:
             if not _SHAPES_ALONE.get():
                 raise ValueError(message)
             known = ad.Zero(known.aval)
-        return found.bind(*primals, message=message), known
+        return primitive.bind(*primals, message=message), known
 
-    ad.primitive_jvps[found] = rule
-    return found
+    ad.primitive_jvps[primitive] = rule
+    return primitive
 
 
 def _identity(x: Any, *, message: str) -> Any:

@@ -49,7 +49,7 @@ _COMPONENTS = {**{c: k for k, c in enumerate("xyzw")}, **{c: k for k, c in enume
 class PlaceWalk(StatementWalk):
     """The walk over places."""
 
-    # Provided by the layers above
+    # The subclasses define these names.
     call_method: Callable[..., Value]
     function_value: Callable[..., Value]
     operator_of: Callable[[StructType, str], Any]
@@ -69,11 +69,11 @@ class PlaceWalk(StatementWalk):
         return Pointer(kind.element, place, static(self.index_type, 0))
 
     def _name(self, expression: Name) -> Place:
-        found = self.lookup(expression)
-        if isinstance(found, Place):
-            return found
-        if isinstance(found, Value):
-            return ValuePlace(found)
+        entity = self.lookup(expression)
+        if isinstance(entity, Place):
+            return entity
+        if isinstance(entity, Value):
+            return ValuePlace(entity)
         if expression.id.endswith("_v") and expression.arguments:
             return ValuePlace(self.trait(expression.id.removesuffix("_v"), expression.arguments, expression.at))
         raise Problem(f"use of undeclared name {expression.id!r}", expression.at)
@@ -84,10 +84,10 @@ class PlaceWalk(StatementWalk):
             scoped = self.scope.get(f"{expression.spaces[-1]}::")
             if scoped is not None and expression.id in scoped:
                 return scoped[expression.id]
-        found = self.scope.get(expression.id)
-        if isinstance(found, list) and found and not callable(found):
-            return self.function_value(expression, found)
-        return found
+        entity = self.scope.get(expression.id)
+        if isinstance(entity, list) and entity and not callable(entity):
+            return self.function_value(expression, entity)
+        return entity
 
     def element(self, of: Place, index: Scalar) -> Place:
         """Return the place `of[index]`."""
@@ -108,7 +108,7 @@ class PlaceWalk(StatementWalk):
                 return PartPlace(kind.element, of, int(index.base))
             if index.static and self.mask.static and self.mask.base:
                 raise Problem(f"index {int(index.base)} is outside of {kind}")
-            if index.static:  # a condition before it says that no thread gets here
+            if index.static:  # an earlier condition keeps all threads from this access
                 return OutsidePlace(kind.element)
             return ElementPlace(kind.element, of, index)
         raise Problem(f"a value of type {kind} has no elements")
@@ -120,10 +120,10 @@ class PlaceWalk(StatementWalk):
             step = self.n.binary("*", step, static(self.index_type, room))
         offset = pointer.offset
         if offset.static and offset.base == 0 and op == "+":
-            made = step
+            moved = step
         else:
-            made = self.n.binary(op, offset, step)
-        return Pointer(pointer.type.element, pointer.target, made)  # type: ignore[attr-defined]
+            moved = self.n.binary(op, offset, step)
+        return Pointer(pointer.type.element, pointer.target, moved)  # type: ignore[attr-defined]
 
     def pointed(self, pointer: Pointer) -> Place:
         """Return the place that a pointer points to."""

@@ -53,8 +53,6 @@ __all__ = ["ExpressionWalk"]
 class ExpressionWalk(OperatorWalk):
     """The walk over expressions."""
 
-    # Entry points
-
     def effect(self, expression: Expression) -> None:
         """Walk an expression whose value is not used."""
         if isinstance(expression, Call):
@@ -74,10 +72,10 @@ class ExpressionWalk(OperatorWalk):
         return rule(self, expression) if rule is not None else self.decayed(self.place(expression))
 
     def scalar(self, expression: Expression) -> Scalar:
-        found = self.value(expression)
-        if not isinstance(found, Scalar):
-            raise Problem(f"expected a number, but found a value of type {found.type}", expression.at)
-        return found
+        value = self.value(expression)
+        if not isinstance(value, Scalar):
+            raise Problem(f"expected a number, but found a value of type {value.type}", expression.at)
+        return value
 
     def truth(self, expression: Expression) -> Scalar:
         """Return the value of an expression as a bool."""
@@ -86,9 +84,9 @@ class ExpressionWalk(OperatorWalk):
     def as_bool(self, value: Value) -> Scalar:
         if isinstance(value, Pointer):
             return FALSE if value.target is None else TRUE
-        found = self.as_type(value, BOOL)
-        assert isinstance(found, Scalar)
-        return found
+        truth = self.as_type(value, BOOL)
+        assert isinstance(truth, Scalar)
+        return truth
 
     def value_as(self, expression: Expression, type: Type | None) -> Value:
         """Return the value of an expression, converted to `type` unless it is None."""
@@ -96,8 +94,8 @@ class ExpressionWalk(OperatorWalk):
             if type is None:
                 raise Problem("the type of { } is not known here", expression.at)
             return self.initialized(type, expression.items, expression.names)
-        found = self.value(expression)
-        return found if type is None else self.as_type(found, type)
+        value = self.value(expression)
+        return value if type is None else self.as_type(value, type)
 
     def place(self, expression: Expression) -> Place:
         """Return the place that an expression names. A value without a place gets a temporary one."""
@@ -105,14 +103,10 @@ class ExpressionWalk(OperatorWalk):
         rule = _PLACES.get(type(expression))
         return rule(self, expression) if rule is not None else ValuePlace(self.value(expression))
 
-    # Places
-
     def _assign_place(self, expression: Assign) -> Place:
         value = self._assign(expression)
-        found = self.place(expression.target) if isinstance(expression.target, Name) else ValuePlace(value)
-        return found
-
-    # Values
+        place = self.place(expression.target) if isinstance(expression.target, Name) else ValuePlace(value)
+        return place
 
     def _literal(self, expression: Literal) -> Value:
         if expression.type == "string":
@@ -224,18 +218,18 @@ class ExpressionWalk(OperatorWalk):
             return self.choose(condition, a, b)
         known = self.as_bool(condition)
         whole = self.mask
-        found: list[Value] = []
+        values: list[Value] = []
         self.depth += 1
         try:
-            for wanted, part in ((known, expression.then), (self.n.negate(known), expression.other)):
-                self.mask = self.narrowed(whole, wanted)
+            for chosen, part in ((known, expression.then), (self.n.negate(known), expression.other)):
+                self.mask = self.narrowed(whole, chosen)
                 if isinstance(part, Initializers):
                     raise Problem("{ } in a conditional expression", part.at)
-                found.append(self.value(part))
+                values.append(self.value(part))
         finally:
             self.mask = whole
             self.depth -= 1
-        a, b = found
+        a, b = values
         if isinstance(a, NoValue):
             return a
         of = self.common_type(a, b, expression)
@@ -284,7 +278,7 @@ class ExpressionWalk(OperatorWalk):
     def _call(self, expression: Call) -> Value:
         return self.call(expression, used=True)
 
-    # Provided by the other parts
+    # The subclasses define these names.
 
     def call(self, expression: Call, used: bool) -> Value:
         raise NotImplementedError

@@ -51,15 +51,15 @@ def _float_type(values: tuple[Scalar, ...]) -> ScalarType:
 
 
 def _floats(name: str, rule: Rule, *others: str) -> None:
-    """A function of floats: half precision is computed in float32 and rounded once."""
+    """Define a function of floats. Half precision is computed in float32 and rounded once."""
 
     def function(walk: Any, values: list[Value]) -> Value:
         def each(*xs: Scalar) -> Scalar:
             kind = _float_type(xs)
             wide = FLOAT if kind.bits == 16 else kind
             arrays = [walk.n.array(walk.n.convert(walk.n.convert(x, kind), wide)) for x in xs]
-            found = rule(walk.space.xp, *arrays)
-            return walk.n.convert(walk.n.make(wide, found), kind)
+            result = rule(walk.space.xp, *arrays)
+            return walk.n.convert(walk.n.make(wide, result), kind)
 
         return spread(walk, values, each)
 
@@ -131,7 +131,7 @@ for _name, _rule, *_others in (
 
 
 def _numbers(name: str, rule: Callable[..., Scalar], *others: str) -> None:
-    """A function of numbers of one type, integers too: `rule(n, kind, xp, *scalars)`."""
+    """Define a function of numbers of one type, integers included, by `rule(n, kind, xp, *scalars)`."""
 
     def function(walk: Any, values: list[Value]) -> Value:
         def each(*xs: Scalar) -> Scalar:
@@ -161,8 +161,8 @@ def extreme(op: str) -> Callable[..., Scalar]:
             return x
         if (yh <= xl) if op == "<" else (yl >= xh):
             return y
-        found = (xp.minimum if op == "<" else xp.maximum)(n.array(x), n.array(y))
-        return n.make(kind, found, choose(xl, yl), choose(xh, yh))
+        result = (xp.minimum if op == "<" else xp.maximum)(n.array(x), n.array(y))
+        return n.make(kind, result, choose(xl, yl), choose(xh, yh))
 
     return rule
 
@@ -216,7 +216,7 @@ _numbers("median3", lambda n, k, xp, x, y, z: extreme(">")(n, k, xp, extreme("<"
 
 
 def _test(name: str, rule: Rule) -> None:
-    """A question about floats."""
+    """Define a test of floats, with a bool as the result."""
 
     def function(walk: Any, values: list[Value]) -> Value:
         def each(x: Scalar) -> Scalar:
@@ -234,9 +234,6 @@ _test("isinf", lambda xp, x: xp.isinf(x))
 _test("isfinite", lambda xp, x: xp.isfinite(x))
 _test("isnormal", lambda xp, x: xp.isfinite(x) & (xp.abs(x) >= np.float32(2**-126)))
 _test("signbit", lambda xp, x: xp.signbit(x))
-
-
-# Vectors
 
 
 def _parts(value: Value) -> tuple[Scalar, ...]:
@@ -290,17 +287,17 @@ def _reflect(walk: Any, values: list[Value]) -> Value:
 
 
 def _any(walk: Any, values: list[Value]) -> Value:
-    found = walk.as_type(_parts(values[0])[0], BOOL)
+    result = walk.as_type(_parts(values[0])[0], BOOL)
     for part in _parts(values[0])[1:]:
-        found = walk.n.logical("|", found, walk.as_type(part, BOOL))
-    return found
+        result = walk.n.logical("|", result, walk.as_type(part, BOOL))
+    return result
 
 
 def _all(walk: Any, values: list[Value]) -> Value:
-    found = walk.as_type(_parts(values[0])[0], BOOL)
+    result = walk.as_type(_parts(values[0])[0], BOOL)
     for part in _parts(values[0])[1:]:
-        found = walk.n.logical("&", found, walk.as_type(part, BOOL))
-    return found
+        result = walk.n.logical("&", result, walk.as_type(part, BOOL))
+    return result
 
 
 def _select(walk: Any, values: list[Value]) -> Value:

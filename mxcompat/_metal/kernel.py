@@ -107,9 +107,9 @@ class Kernel:
 
         Args:
             xp: NumPy, to compute at once, or `jax.numpy`, to trace.
-            inputs: an array for each input; of those without axes it may be a NumPy scalar, which is then a constant.
+            inputs: an array for each input. An input without axes may be a NumPy scalar, which is then a constant.
             grid: the number of threads along x, y and z.
-            threadgroup: the same for a group.
+            threadgroup: the number of threads of a group along x, y and z.
             init_value: the initial value of the outputs; 0 by default.
             most_steps: the number of iterations of loops after which NumPy gives up; None for no limit.
             checked: True if NumPy should check for indices out of bounds.
@@ -121,7 +121,7 @@ class Kernel:
         Raises:
             KernelError: if the kernel does something outside of the supported language.
             TooLong: after `most_steps` steps of loops.
-            IndexError: if it is checked and a thread reads or writes out of bounds.
+            IndexError: if `checked`, and a thread reads or writes out of bounds.
         """
         space: Space = NumpySpace() if xp is np else JaxSpace(quotient)
         group: Any = tuple([max(1, min(t, n)) for t, n in zip(threadgroup, grid, strict=True)])
@@ -151,12 +151,12 @@ class Kernel:
             return tuple(self._region(start, piece, inputs, list(outputs), (axis, Scalar(UINT, by, (), first, last))))
 
         if start.space.traced:
-            found = lax.fori_loop(np.int32(0), np.int32(count), one, tuple(outputs))
+            results = lax.fori_loop(np.int32(0), np.int32(count), one, tuple(outputs))
         else:
-            found = tuple(outputs)
+            results = tuple(outputs)
             for k in range(count):
-                found = one(np.asarray(k, np.int32), found)
-        return self._pieces(start, rest, inputs, list(found)) if rest is not None else list(found)
+                results = one(np.asarray(k, np.int32), results)
+        return self._pieces(start, rest, inputs, list(results)) if rest is not None else list(results)
 
     def _region(
         self, start: Launch, region: Region, inputs: list[Any], outputs: list[Any],
@@ -172,8 +172,8 @@ class Kernel:
                 memories = bind(walk, self, region, start.grid, start.group, inputs, outputs, moved)
                 walk.start()
                 return [m.data for m in memories]
-            except Resplit as wanted:
-                splits = _split(splits, wanted, dict(coordinates))
+            except Resplit as resplit:
+                splits = _split(splits, resplit, dict(coordinates))
             except Problem as problem:
                 raise self.error(problem, walk.place_now) from problem
 
@@ -185,7 +185,7 @@ class Kernel:
         a, b, c = region.groups
         groups = [("gz", c), ("gy", b), ("gx", a)]
         splits = lane_splits(region.size) if self.lanes else {}
-        if splits is None:  # the axes cannot be split into lanes: the threads of a group get one axis
+        if splits is None:  # without a split into lanes, the threads of a group get one axis
             count = -(-x * y * z // 32)
             return [*groups, ("tl", count * 32)], {"tl": (count, 32)}
         return [*groups, ("tz", z), ("ty", y), ("tx", x)], splits
@@ -219,13 +219,13 @@ def _pairs(space: Space, x: Any) -> Any:
     return space.xp.stack([x.real, x.imag], -1).reshape(-1)
 
 
-def _split(splits: dict[str, tuple[int, ...]], wanted: Resplit, extents: dict[str, int]) -> dict[str, tuple[int, ...]]:
-    """Return the splits with a further one. Its position counts only the factors above 1."""
-    factors = splits.get(wanted.role, (extents[wanted.role],))
+def _split(splits: dict[str, tuple[int, ...]], resplit: Resplit, extents: dict[str, int]) -> dict[str, tuple[int, ...]]:
+    """Return the splits with one more. The position of a `Resplit` counts only factors above 1."""
+    factors = splits.get(resplit.role, (extents[resplit.role],))
     kept = [f for f in factors if f > 1]
-    n = kept[wanted.position]
-    made = (*kept[: wanted.position], n // wanted.factor, wanted.factor, *kept[wanted.position + 1 :])
-    return {**splits, wanted.role: made}
+    n = kept[resplit.position]
+    split = (*kept[: resplit.position], n // resplit.factor, resplit.factor, *kept[resplit.position + 1 :])
+    return {**splits, resplit.role: split}
 
 
 def _has_arrays(node: Any) -> bool:
@@ -238,10 +238,10 @@ def _has_arrays(node: Any) -> bool:
 def _condition(tokens: list[Token]) -> int:
     """Return the value of the condition of an `#if`."""
     parser = Parser(tokens, tokens[0].place, set(), set(), set())
-    found = parser.expression()
+    expression = parser.expression()
     if parser.token.kind != "end":
         parser.fail("expected the end of the condition")
-    return _fold(found)
+    return _fold(expression)
 
 
 def _fold(node: Expression) -> int:

@@ -16,8 +16,8 @@ class Token(NamedTuple):
 
     Args:
         kind: "name", "number", "string", "char", "op" or "end".
-        text: as it is written.
-        place: where it begins.
+        text: the text of the token.
+        place: the position at which it begins.
         first: True if it is the first of its line.
         spaced: True if white space is in front of it.
         hidden: macros that must not be expanded again in it.
@@ -51,28 +51,28 @@ _PATTERN = re.compile(
 
 
 def tokenize(text: str, part: str) -> list[Token]:
-    """The tokens of a text, without an end mark. Raises Problem at a character that begins no token."""
+    """Return the tokens of a text, without an end mark. Raises Problem at a character that begins no token."""
     tokens: list[Token] = []
     position, line, start = 0, 1, 0
     first, spaced = True, False
     while position < len(text):
-        found = _PATTERN.match(text, position)
+        match = _PATTERN.match(text, position)
         place = Place(part, line, position - start + 1)
-        if found is None:
+        if match is None:
             if text.startswith("/*", position):
                 Problem.at(place, "this comment has no end")
             Problem.at(place, f"stray character {text[position]!r}")
-        kind = found.lastgroup or ""
+        kind = match.lastgroup or ""
         if kind == "newline":
             first, spaced = True, True
         elif kind == "skip":
             spaced = True
         else:
-            tokens.append(Token(kind, found[0], place, first, spaced))
+            tokens.append(Token(kind, match[0], place, first, spaced))
             first, spaced = False, False
-        lines = found[0].count("\n")
+        lines = match[0].count("\n")
         if lines:
             line += lines
-            start = found.start() + found[0].rindex("\n") + 1
-        position = found.end()
+            start = match.start() + match[0].rindex("\n") + 1
+        position = match.end()
     return tokens

@@ -1,4 +1,4 @@
-"""Constants: what `numeric_limits`, MLX's `Limits` and the header of mathematics define."""
+"""Constants that `numeric_limits`, MLX's `Limits` and Metal's math header define."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def limit(type: Type, name: str, of: str) -> Scalar:
         return static(BOOL, {"is_integer": kind in "bui", "is_signed": kind in "if", "has_infinity": kind == "f"}[name])
     if type.kind == "f":
         return static(type, _float_limit(type, name, of))
-    found = {
+    limits = {
         "max": type.high, "min": type.low, "lowest": type.low, "finite_max": type.high, "finite_min": type.low,
         "digits": type.bits - (type.kind == "i"), "infinity": 0, "quiet_NaN": 0, "epsilon": 0,
     }  # fmt: skip
-    if name not in found:
+    if name not in limits:
         raise Problem(f"{of}<{type}>::{name} is not known")
-    return static(INT if name == "digits" else type, found[name])
+    return static(INT if name == "digits" else type, limits[name])
 
 
 def _float_limit(type: ScalarType, name: str, of: str) -> Any:
@@ -48,37 +48,47 @@ def _float_limit(type: ScalarType, name: str, of: str) -> Any:
 
 
 def _constants() -> dict[str, Scalar]:
-    found: dict[str, Scalar] = {}
+    constants: dict[str, Scalar] = {}
     numbers = {
         "PI": math.pi, "PI_2": math.pi / 2, "PI_4": math.pi / 4, "1_PI": 1 / math.pi, "2_PI": 2 / math.pi, "E": math.e,
         "LOG2E": math.log2(math.e), "LOG10E": math.log10(math.e), "LN2": math.log(2), "LN10": math.log(10),
         "SQRT2": math.sqrt(2), "SQRT1_2": math.sqrt(0.5), "2_SQRTPI": 2 / math.sqrt(math.pi),
     }  # fmt: skip
     for name, value in numbers.items():
-        found[f"M_{name}_F"], found[f"M_{name}_H"] = static(FLOAT, value), static(HALF, value)
-        found[f"M_{name}"] = static(FLOAT, value)
+        constants[f"M_{name}_F"], constants[f"M_{name}_H"] = static(FLOAT, value), static(HALF, value)
+        constants[f"M_{name}"] = static(FLOAT, value)
     for prefix, type in (("FLT", FLOAT), ("HALF", HALF)):
         info: Any = ml_dtypes.finfo(type.dtype)
-        found[f"{prefix}_MAX"], found[f"{prefix}_MIN"] = static(type, info.max), static(type, info.smallest_normal)
-        found[f"{prefix}_EPSILON"] = static(type, info.eps)
-    found["INFINITY"] = found["HUGE_VALF"] = static(FLOAT, math.inf)
-    found["NAN"] = static(FLOAT, math.nan)
-    found["MAXFLOAT"] = static(FLOAT, np.finfo(np.float32).max)
+        constants[f"{prefix}_MAX"], constants[f"{prefix}_MIN"] = (
+            static(type, info.max),
+            static(type, info.smallest_normal),
+        )
+        constants[f"{prefix}_EPSILON"] = static(type, info.eps)
+    constants["INFINITY"] = constants["HUGE_VALF"] = static(FLOAT, math.inf)
+    constants["NAN"] = static(FLOAT, math.nan)
+    constants["MAXFLOAT"] = static(FLOAT, np.finfo(np.float32).max)
     for name, bits in (("CHAR", 8), ("SHRT", 16), ("INT", 32), ("LONG", 64)):
         from .types import SCALARS
 
         label = {"CHAR": "char", "SHRT": "short", "INT": "int", "LONG": "long"}[name]
         signed, unsigned = SCALARS[label], SCALARS[f"u{label}"]
-        found[f"{name}_MAX"], found[f"{name}_MIN"] = static(signed, signed.high), static(signed, signed.low)
-        found[f"U{name}_MAX"] = static(unsigned, unsigned.high)
+        constants[f"{name}_MAX"], constants[f"{name}_MIN"] = static(signed, signed.high), static(signed, signed.low)
+        constants[f"U{name}_MAX"] = static(unsigned, unsigned.high)
         if bits > 8:
-            found[f"INT{bits}_MAX"], found[f"INT{bits}_MIN"] = found[f"{name}_MAX"], found[f"{name}_MIN"]
-            found[f"UINT{bits}_MAX"] = found[f"U{name}_MAX"]
-    found["UINT8_MAX"], found["INT8_MAX"], found["INT8_MIN"] = found["UCHAR_MAX"], found["CHAR_MAX"], found["CHAR_MIN"]
+            constants[f"INT{bits}_MAX"], constants[f"INT{bits}_MIN"] = (
+                constants[f"{name}_MAX"],
+                constants[f"{name}_MIN"],
+            )
+            constants[f"UINT{bits}_MAX"] = constants[f"U{name}_MAX"]
+    constants["UINT8_MAX"], constants["INT8_MAX"], constants["INT8_MIN"] = (
+        constants["UCHAR_MAX"],
+        constants["CHAR_MAX"],
+        constants["CHAR_MIN"],
+    )
     orders = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
     for k, name in enumerate(orders):
-        found[f"memory_order_{name}"] = static(INT, k)
-    return found
+        constants[f"memory_order_{name}"] = static(INT, k)
+    return constants
 
 
 CONSTANTS = _constants()

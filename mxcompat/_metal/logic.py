@@ -20,7 +20,7 @@ COMPARE = {
 class Logic:
     """Comparisons and logic."""
 
-    # Provided by the layer above
+    # The subclasses define these names.
     axes: Axes
     array: Callable[[Scalar], Any]
     is_exact: Callable[[Scalar], bool]
@@ -38,9 +38,9 @@ class Logic:
             x, y = self.array(a), self.array(b)
             return Scalar(BOOL, x == y if op == "==" else x != y if op == "!=" else COMPARE[op](x, y), (), 0, 1)
         if kind.kind != "f" and self.is_exact(a) and self.is_exact(b):
-            found = self._decided(op, a, b)
-            if found is not None:
-                return found
+            decided = self._decided(op, a, b)
+            if decided is not None:
+                return decided
         return self.make(BOOL, COMPARE[op](self.array(a), self.array(b)), 0, 1)
 
     def _decided(self, op: str, a: Scalar, b: Scalar) -> Scalar | None:

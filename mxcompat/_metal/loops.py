@@ -101,14 +101,16 @@ class LoopWalk(CallWalk):
             self._moving(statement, trips)
 
     def _is_unrolled(self, statement: For, trips: Trips, weight: int) -> bool:
-        """Return True if a loop is unrolled: it is short, or indexes a local array. The indices are then known, so that
-        the elements of the array are separate values."""
+        """Return True if a loop should be unrolled, because it is short or indexes a local array.
+
+        The indices are then known, so that the elements of the array are separate values.
+        """
         if trips.count <= policy.FEW_STEPS and trips.count * weight <= policy.MOST_UNROLLED:
             return True
         if trips.count > policy.MOST_REGISTERS or trips.count * weight > 2 * policy.MOST_UNROLLED:
             return False
-        found = [self.scope.get(name) for name in indexed_in(statement.body)]
-        return any(isinstance(place, CellPlace) and isinstance(place.type, ArrayType) for place in found)
+        variables = [self.scope.get(name) for name in indexed_in(statement.body)]
+        return any(isinstance(place, CellPlace) and isinstance(place.type, ArrayType) for place in variables)
 
     def _attempt(self, way: Callable[[], None]) -> bool:
         """Walk a loop that is assumed to have a certain form. If it has not, undo all changes and return False."""
@@ -125,8 +127,6 @@ class LoopWalk(CallWalk):
         for cell, old in self.logs.pop().items():
             self.log(cell, old)
         return True
-
-    # Step by step
 
     def _moving(self, statement: For | While | DoWhile, trips: Trips | None) -> None:
         """Unroll a loop that moves a pointer from one buffer to another: each iteration then has its own pointers."""
@@ -185,11 +185,11 @@ class LoopWalk(CallWalk):
         if has(statement.body, Return):
             self.mask = self.n.logical("&", whole, self.n.negate(self.frame.returned.value))
 
-    # In one trace
-
     def _iterations_per_pass(self, cells: Carry, trips: Trips, size: int) -> int:
-        """Return how many iterations XLA shall compute in one pass over the threads: a divisor of their number. It is
-        1 if an iteration writes to memory, because XLA would compute its values again for the next."""
+        """Return the number of iterations that XLA computes in one pass over the threads. It divides the total number.
+
+        It is 1 if an iteration writes to memory, because XLA would recompute the iteration's values for the next one.
+        """
         if any(isinstance(cell, Memory) for cell in cells.forms):
             return 1
         most = max(1, policy.MOST_UNROLLED // size)
@@ -290,8 +290,6 @@ class LoopWalk(CallWalk):
             "loop a length that is known."
         )
 
-    # Counting
-
     def _trips(self, statement: For) -> Trips | None:
         """Return the number of iterations of a loop that counts up or down to a fixed bound; None for other loops."""
         condition, step = statement.condition, statement.step
@@ -349,10 +347,10 @@ class LoopWalk(CallWalk):
             op, value = value.op, value.right
         if op not in ("+", "-") or names_in(value) & (changed | {name}):
             return None
-        found = self.value(value)
-        if not isinstance(found, Scalar) or not found.static or found.type.kind not in "ui":
+        increment = self.value(value)
+        if not isinstance(increment, Scalar) or not increment.static or increment.type.kind not in "ui":
             return None
-        by = int(found.base) if found.type.bits == 64 else INT.wrap(int(found.base))
+        by = int(increment.base) if increment.type.bits == 64 else INT.wrap(int(increment.base))
         return by if op == "+" else -by
 
     def put(self, cell: Any, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Control flow as masks: which threads go on after each statement."""
+"""Control flow by masks: after each statement, the mask holds the threads that continue."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Frame:
 
 
 class Loop:
-    """A loop or switch that is being walked: the threads that have left it, and those that wait for the next step."""
+    """A loop or switch during the walk. `waiting` is the mask of threads that wait for its next step or its end."""
 
     def __init__(self, continued: Cell | None) -> None:
         self.continued = continued
@@ -100,8 +100,8 @@ class StatementWalk(WalkBase):
         whole = self.mask
         ends: list[tuple[Scalar, Scalar]] = []
         self.depth += 1
-        for wanted, body in ((condition, then), (self.n.negate(condition), other)):
-            start = self.mask = self.narrowed(whole, wanted)
+        for chosen, body in ((condition, then), (self.n.negate(condition), other)):
+            start = self.mask = self.narrowed(whole, chosen)
             if body is not None and self.anyone():
                 with self.inner():
                     self.run(body)
@@ -115,13 +115,13 @@ class StatementWalk(WalkBase):
     def narrowed(self, mask: Scalar, condition: Scalar) -> Scalar:
         """Return the mask of the threads that are in `mask` and fulfil a condition. With NumPy, the result is the
         constant TRUE or FALSE if all or none do."""
-        found = self.n.logical("&", mask, condition)
-        if not self.space.traced and not found.static:
-            if not found.base.any():
+        narrow = self.n.logical("&", mask, condition)
+        if not self.space.traced and not narrow.static:
+            if not narrow.base.any():
                 return FALSE
-            if found.base.all():
+            if narrow.base.all():
                 return TRUE
-        return found
+        return narrow
 
     def anyone(self) -> bool:
         return not self.mask.static or bool(self.mask.base)
@@ -189,7 +189,8 @@ class StatementWalk(WalkBase):
         with self.inner():
             for case, hit in zip(statement.cases, hits, strict=True):
                 entering = self.narrowed(whole, hit if hit is not None else others)
-                self.mask = self.n.logical("|", self.mask, entering)  # falling through from the case before
+                # threads of the previous case fall through
+                self.mask = self.n.logical("|", self.mask, entering)
                 if self.anyone():
                     self.run_all(case.body)
         self.depth -= not uniform
@@ -230,7 +231,7 @@ class StatementWalk(WalkBase):
     def returned_value(self, frame: Frame) -> Any:
         return frame.cell.value if frame.cell.value is not None else NoValue(VOID)
 
-    # Provided by the other parts
+    # The subclasses define these names.
 
     def effect(self, expression: Expression) -> None:
         raise NotImplementedError
@@ -268,18 +269,18 @@ class StatementWalk(WalkBase):
 
 def children(node: Any) -> list[Any]:
     """Return the direct children of a syntax node."""
-    found: list[Any] = []
+    nodes: list[Any] = []
     for slot in _slots(type(node)):
         part = getattr(node, slot)
         if isinstance(part, Node):
-            found.append(part)
+            nodes.append(part)
         elif isinstance(part, (list, tuple)) and slot != "at":
             for item in part:
                 if isinstance(item, Node):
-                    found.append(item)
+                    nodes.append(item)
                 elif isinstance(item, (tuple, list)):
-                    found.extend(x for x in item if isinstance(x, Node))
-    return found
+                    nodes.extend(x for x in item if isinstance(x, Node))
+    return nodes
 
 
 def _slots(kind: type) -> list[str]:

@@ -78,8 +78,8 @@ def operator(walk: Any, op: str, left: Value, right: Value) -> Value:
 
 
 def _transposed(walk: Any, values: list[Value]) -> Value:
-    found = columns(walk, values[0])
-    rows = [Vector(walk.vector(c[0].type, len(found)), c) for c in zip(*[f.parts for f in found], strict=True)]
+    vectors = columns(walk, values[0])
+    rows = [Vector(walk.vector(c[0].type, len(vectors)), c) for c in zip(*[f.parts for f in vectors], strict=True)]
     return _of(walk, matrix_of(rows[0].type, len(rows)), rows)
 
 

@@ -55,8 +55,6 @@ class Traffic:
     def __init__(self, n: Numbers) -> None:
         self.n, self.space, self.axes = n, n.space, n.axes
 
-    # Reading
-
     def read(self, memory: Memory, type: ScalarType, index: Scalar) -> Any:
         """Return the elements at an index as an array over the axes of threads, with 0 for an index out of bounds."""
         if not memory.const and self._same_size(memory, type):
@@ -65,12 +63,12 @@ class Traffic:
         if not self.axes.rank and memory.batch == 0 and index.static:
             i = int(index.base)
             return data[i] if 0 <= i < data.shape[-1] else type.dtype.type(0)
-        found = self._slice(data, index, memory.batch)
-        if found is None:
-            found = self.space.gather(*self.flat(data, index, memory.batch))
-        if self.space.traced or found.ndim == 0:
-            return found
-        return found if found.base is None else found.copy()
+        elements = self._slice(data, index, memory.batch)
+        if elements is None:
+            elements = self.space.gather(*self.flat(data, index, memory.batch))
+        if self.space.traced or elements.ndim == 0:
+            return elements
+        return elements if elements.base is None else elements.copy()
 
     def _is_large(self, count: int) -> bool:
         """Return True if NumPy should not pad the array: a copy at every step of a loop costs more than a gather."""
@@ -100,8 +98,10 @@ class Traffic:
         return data.reshape(-1), flat
 
     def _range(self, index: Scalar, batch: int) -> tuple[Any, list[tuple[int, int, int]], int, int] | None:
-        """The base, the axes as (coefficient, extent, axis) from the largest coefficient, and bounds of an affine index
-        whose base is one number; None for another index."""
+        """Describe an affine index whose base is one number; return None for another index.
+
+        The result is the base, the axes as (coefficient, extent, axis) from the largest coefficient on, and the bounds.
+        """
         shape = getattr(index.base, "shape", ())
         if any(n != 1 for n in shape) or index.low is None or index.high is None:
             return None
@@ -142,8 +142,8 @@ class Traffic:
             base = base + before if isinstance(base, int) else base + base.dtype.type(before)
             low, high = low + before, high + before
         spread = high - low - sum(c * (n - 1) for c, n, _ in dims)
-        found = self._view(data, base, low, spread, [(c, n) for c, n, _ in dims])
-        return self._arranged(found, dims, batch)
+        view = self._view(data, base, low, spread, [(c, n) for c, n, _ in dims])
+        return self._arranged(view, dims, batch)
 
     def _view(self, data: Any, base: Any, low: int, spread: int, dims: list[tuple[int, int]]) -> Any:
         """Return the elements `base + sum(c * i)` of the last axis. In its place, the result has an axis for each pair
@@ -164,21 +164,19 @@ class Traffic:
         part = space.slice(data, base, c * (n - 1) + span)
         return self._view(space.pad(part, 0, c - span).reshape((*lead, n, c)), 0, 0, 0, inner)
 
-    def _arranged(self, found: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
+    def _arranged(self, view: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
         """Transpose and reshape an array over the axes of groups and of the view to one over all axes of threads."""
         flips = [batch + k for k, (_, _, axis) in enumerate(dims) if axis < 0]
         if flips:
-            found = self.space.xp.flip(found, flips)
+            view = self.space.xp.flip(view, flips)
         places = [axis if axis >= 0 else ~axis for _, _, axis in dims]
         order = sorted(range(len(places)), key=places.__getitem__)
         if order != list(range(len(order))):
-            found = found.transpose(*range(batch), *[batch + k for k in order])
-        shape = list(found.shape[:batch]) + [1] * (self.axes.rank - batch)
+            view = view.transpose(*range(batch), *[batch + k for k in order])
+        shape = list(view.shape[:batch]) + [1] * (self.axes.rank - batch)
         for k in order:
             shape[places[k]] = self.axes.extents[places[k]]
-        return found.reshape(shape)
-
-    # Writing
+        return view.reshape(shape)
 
     def write(
         self, memory: Memory, type: ScalarType, index: Scalar, value: Any, mask: Scalar, kind: str = "set"
@@ -188,22 +186,23 @@ class Traffic:
             return
         data = memory.data
         value = self.space.asarray(value)
-        if kind == "set" and self._same_size(memory, type):  # otherwise each iteration would copy the whole array
+        # without the cast, each iteration of a loop would copy the whole array
+        if kind == "set" and self._same_size(memory, type):
             value, type = self.space.bitcast(value, data.dtype), memory.element
         whole = data.shape[-1] * data.dtype.itemsize
         if not self.space.traced and not memory.owned:
             data, memory.owned = np.array(data), True
         seen = self.space.recast(data, type.dtype)
-        found = self._place(seen, index, value, mask, kind, memory.batch) if kind == "set" else None
-        if found is None:
-            found = self._scattered(seen, index, value, mask, kind, memory.batch)
-        if seen is not data and (self.space.traced or found.base is None or seen.dtype != data.dtype):
-            back = self.space.recast(found, data.dtype)
-            used = found.shape[-1] * found.dtype.itemsize
+        written = self._place(seen, index, value, mask, kind, memory.batch) if kind == "set" else None
+        if written is None:
+            written = self._scattered(seen, index, value, mask, kind, memory.batch)
+        if seen is not data and (self.space.traced or written.base is None or seen.dtype != data.dtype):
+            back = self.space.recast(written, data.dtype)
+            used = written.shape[-1] * written.dtype.itemsize
             if used < whole:
                 back = self.space.xp.concatenate([back, data[..., used // data.dtype.itemsize :]], -1)
-            found = back
-        memory.held = found
+            written = back
+        memory.held = written
 
     def combine(self, memory: Memory, type: ScalarType, index: Scalar, value: Scalar, mask: Scalar, op: str) -> None:
         """Combine the values of the threads in a mask with those in memory, each once.
@@ -218,13 +217,13 @@ class Traffic:
         shape = getattr(index.base, "shape", ()) or (1,) * self.axes.rank
         followed = {axis for axis, _ in index.coefs} | {k for k, n in enumerate(shape) if n > 1}
         followed |= set(range(memory.batch))
-        wanted = [1 if axis in followed else n for axis, n in enumerate(self.axes.extents)]
+        extents = [1 if axis in followed else n for axis, n in enumerate(self.axes.extents)]
         if not mask.static:
             array = self.space.where(mask.base, array, _neutral(type, op))
         rest = tuple([axis for axis in range(self.axes.rank) if axis not in followed])
         if rest:
             array = array.reshape((1,) * (self.axes.rank - array.ndim) + array.shape)
-            array = self.space.broadcast(array, np.broadcast_shapes(array.shape, wanted))
+            array = self.space.broadcast(array, np.broadcast_shapes(array.shape, extents))
             array = _reduced(xp, array, rest, op, dtype)
         known = self._range(index, memory.batch)
         whole = Scalar(BOOL, True, (), 1, 1)
@@ -260,9 +259,9 @@ class Traffic:
         value, chosen = self._picked(value, mask, axes)
         if value is None:
             return None
-        value = self._by_place(value, dims, batch)
+        value = self._in_view_order(value, dims, batch)
         if chosen is not None:
-            chosen = self._by_place(chosen, dims, batch)
+            chosen = self._in_view_order(chosen, dims, batch)
         before, after = max(0, -low), max(0, high + 1 - count)
         if before + after > count or (before + after and self._is_large(count)):
             return None
@@ -270,18 +269,18 @@ class Traffic:
             data = self.space.pad(data, before, after)
             base, low, high = base + before, low + before, high + before
         spread = high - low - sum(c * (n - 1) for c, n, _ in dims)
-        found = self._updated(data, base, low, spread, [(c, n) for c, n, _ in dims], value, chosen)
-        return found[..., before : before + count] if before + after else found
+        updated = self._updated(data, base, low, spread, [(c, n) for c, n, _ in dims], value, chosen)
+        return updated[..., before : before + count] if before + after else updated
 
-    def _by_place(self, value: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
+    def _in_view_order(self, value: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
         """Transpose and reshape values over the axes of threads to values over the axes of groups and of the view."""
         extents = self.axes.extents
         places = [axis if axis >= 0 else ~axis for _, _, axis in dims]
-        wanted = [*range(batch), *places]
-        shape = [extents[k] for k in wanted]
-        rest = [k for k in range(self.axes.rank) if k not in wanted]
+        order = [*range(batch), *places]
+        shape = [extents[k] for k in order]
+        rest = [k for k in range(self.axes.rank) if k not in order]
         value = value.reshape((1,) * (self.axes.rank - value.ndim) + value.shape)
-        value = value.transpose(*wanted, *rest).reshape([value.shape[k] for k in wanted])
+        value = value.transpose(*order, *rest).reshape([value.shape[k] for k in order])
         value = self.space.broadcast(value, shape)
         flips = [batch + k for k, (_, _, axis) in enumerate(dims) if axis < 0]
         return self.space.xp.flip(value, flips) if flips else value
@@ -357,14 +356,14 @@ class _Box(NamedTuple):
 
 def _merged(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Merge neighbouring axes of a view, as pairs (step, extent), if together they have one constant step."""
-    found = dims[:1]
+    axes = dims[:1]
     for c, n in dims[1:]:
-        before, m = found[-1]
+        before, m = axes[-1]
         if before == c * n:
-            found[-1] = (c, m * n)
+            axes[-1] = (c, m * n)
         else:
-            found.append((c, n))
-    return found
+            axes.append((c, n))
+    return axes
 
 
 def _box(width: int, base: Any, low: int, spread: int, dims: list[tuple[int, int]]) -> _Box | None:

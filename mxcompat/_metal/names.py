@@ -24,17 +24,17 @@ def bind(
     walk: Walk, kernel: Kernel, region: Region, grid: Any, group: Any, inputs: list[Any], outputs: list[Any],
     moved: tuple[int, Scalar] | None = None,
 ) -> list[Memory]:  # fmt: skip
-    """Declare everything in the walk's outermost scope. Returns the memory of the outputs.
+    """Declare all names of the kernel in the walk's outermost scope, and return the memory of the outputs.
 
     Args:
-        moved: an axis along which the region does not begin where it says, and where instead.
+        moved: an axis, and the position along it at which the region begins in place of `region.first`.
     """
     names = walk.scope.names
     names[DYNAMIC] = ValuePlace(static(INT, kernel.signature.shared_memory))
     for name, value in CONSTANTS.items():
         names[name] = ValuePlace(value)
-    for given in kernel.signature.template:
-        names[given.name] = _template(given)
+    for parameter in kernel.signature.template:
+        names[parameter.name] = _template(parameter)
     signature = kernel.signature
     for of, data in zip(signature.inputs, inputs, strict=True):
         _input(walk, names, of, data)
@@ -47,10 +47,10 @@ def bind(
     return memories
 
 
-def _template(given: TemplateValue) -> Any:
-    if given.kind == "dtype":
-        return from_dtype(dtype_named(str(given.value)))
-    return ValuePlace(static(BOOL if given.kind == "bool" else INT, given.value))
+def _template(parameter: TemplateValue) -> Any:
+    if parameter.kind == "dtype":
+        return from_dtype(dtype_named(str(parameter.value)))
+    return ValuePlace(static(BOOL if parameter.kind == "bool" else INT, parameter.value))
 
 
 def _buffer(walk: Walk, name: str, dtype: str, data: Any, const: bool) -> tuple[Memory, Pointer]:

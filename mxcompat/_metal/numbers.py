@@ -28,8 +28,6 @@ class Numbers(Logic):
     def __init__(self, space: Space, axes: Axes) -> None:
         self.space, self.axes = space, axes
 
-    # Values as arrays
-
     def make(self, type: ScalarType, base: Any, low: int | None = None, high: int | None = None) -> Scalar:
         """Return a scalar with a computed array as its base."""
         if isinstance(base, (int, float, np.generic)):
@@ -65,8 +63,6 @@ class Numbers(Logic):
     def is_exact(self, a: Scalar) -> bool:
         return self.bounds(a)[0] is not None
 
-    # Conversions
-
     def convert(self, a: Scalar, type: ScalarType) -> Scalar:
         """Convert a scalar to another type, as C does."""
         old = a.type
@@ -96,8 +92,6 @@ class Numbers(Logic):
         if type.kind == "f":
             return static(type, np.asarray(int(a.base), a.type.dtype).astype(type.dtype)[()])
         return static(type, int(a.base))
-
-    # Operators
 
     def binary(self, op: str, a: Scalar, b: Scalar) -> Scalar:
         """Apply a binary operator after C's usual arithmetic conversions."""
@@ -232,9 +226,9 @@ class Numbers(Logic):
                 return a if op == "%" else static(kind, 0)
             if c == 1:
                 return a if op == "/" else static(kind, 0)
-            found = self._divided(a, c)
-            if found is not None:
-                return found[op == "%"]
+            parts = self._divided(a, c)
+            if parts is not None:
+                return parts[op == "%"]
             limits = (low // c, high // c) if op == "/" else (0, min(c - 1, high))
         else:
             (bl, bh) = self.bounds(b)
@@ -288,8 +282,6 @@ class Numbers(Logic):
                 return self.make(kind, -self.array(a))
             return self._ring("-", static(kind, 0), a)
         return self._ring("-", static(kind, -1), a)
-
-    # Choosing
 
     def select(self, mask: Scalar, a: Scalar, b: Scalar) -> Scalar:
         """Return `mask ? a : b` for scalars of the same type."""

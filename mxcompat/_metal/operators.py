@@ -49,10 +49,10 @@ class OperatorWalk(PlaceWalk):
             if op in ("==", "!="):
                 return TRUE if op == "!=" else FALSE
             raise Problem("two pointers into different buffers", expression.at)
-        found = self.n.binary(op, left.offset, right.offset)
+        result = self.n.binary(op, left.offset, right.offset)
         if isinstance(left.target, Shifted) and op == "-":
-            found = self.n.binary("/", found, static(INT, left.type.element.room))  # type: ignore[attr-defined]
-        return found if found.type is BOOL else self.n.convert(found, SCALARS["long"])
+            result = self.n.binary("/", result, static(INT, left.type.element.room))  # type: ignore[attr-defined]
+        return result if result.type is BOOL else self.n.convert(result, SCALARS["long"])
 
     def _vectors(self, op: str, left: Value, right: Value, expression: Any) -> Value:
         of = left.type if isinstance(left, Vector) else right.type
@@ -102,7 +102,7 @@ class OperatorWalk(PlaceWalk):
                 return x.type
         return a.type
 
-    # Provided by the other parts
+    # The subclasses define these names.
 
     def overloaded(self, name: str, operands: list[Place], expression: Any) -> Value:
         raise NotImplementedError

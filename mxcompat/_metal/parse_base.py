@@ -65,8 +65,6 @@ class ParserBase:
         self.templates: list[set[str]] = [templates]
         self.spaces = spaces
 
-    # Tokens
-
     @property
     def token(self) -> Token:
         return self.tokens[self.k]
@@ -106,8 +104,6 @@ class ParserBase:
     def fail(self, reason: str, place: Place | None = None) -> NoReturn:
         raise Problem(reason, place or self.at)
 
-    # Scopes
-
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Open a scope for type names: those declared in this context are dropped at its end."""
@@ -128,8 +124,6 @@ class ParserBase:
         if any(name in scope for scope in reversed(self.templates)) or name in BUILTIN_TEMPLATES:
             return True
         return name.endswith("_v") and name.removesuffix("_v") in BUILTIN_TRAITS
-
-    # Types
 
     def starts_type(self, ahead: int = 0) -> bool:
         """Return True if a type begins at this token: with a qualifier, or with a type name after any namespaces."""
@@ -190,16 +184,16 @@ class ParserBase:
             self.expect("(")
             of = self.expression()
             self.expect(")")
-            found = TypeName(at, "decltype", of=of)
+            type = TypeName(at, "decltype", of=of)
         else:
             self.accept("::")
             while self.token.text in self.spaces and self.peek() == "::":
                 self.next()
                 self.next()
-            found = self._named(at)
+            type = self._named(at)
         after_space, after_const = self.qualifiers()
-        found.space, found.const = space or after_space, const or after_const
-        return found
+        type.space, type.const = space or after_space, const or after_const
+        return type
 
     def _named(self, at: Place) -> TypeName:
         name = self.name()
@@ -210,11 +204,11 @@ class ParserBase:
         elif not self.is_type(name):
             self.fail(f"unknown type name {name!r}", at)
         arguments = self.template_arguments() if self.is_template(name) and self.token.text == "<" else None
-        found = TypeName(at, name, arguments)
+        type = TypeName(at, name, arguments)
         while self.token.text == "::" and self.peek() in ("type", "value_type", "index_t"):
             self.next()
-            found = TypeName(at, self.name(), outer=found)
-        return found
+            type = TypeName(at, self.name(), outer=type)
+        return type
 
     def _integer(self, first: str) -> str:
         """Parse the rest of a type such as `unsigned long long int`, and return its name in Metal."""
@@ -252,30 +246,30 @@ class ParserBase:
     def template_arguments(self) -> tuple[Any, ...]:
         """Parse template arguments, such as `<A, 3>`."""
         self.expect("<")
-        found: list[Any] = []
+        arguments: list[Any] = []
         while self.token.text != ">":
             if self.token.text == ">>":
                 break
-            found.append(self.template_argument())
+            arguments.append(self.template_argument())
             if not self.accept(","):
                 break
-        if self.token.text == ">>":  # the end of two nested templates
+        if self.token.text == ">>":  # `>>` ends two nested templates
             here = self.token
             self.tokens[self.k] = here._replace(text=">")
             self.tokens.insert(self.k, here._replace(text=">"))
         self.expect(">")
-        return tuple(found)
+        return tuple(arguments)
 
     def template_argument(self) -> TypeName | Expression:
         if self.starts_type():
             mark = self.k
-            found = self.type_name()
+            type = self.type_name()
             if self.token.text in (",", ">", ">>"):
-                return found
+                return type
             self.k = mark
         return self.binary(1, stop=(">", ">>"))
 
-    # Provided by the other parsers
+    # The subclasses define these names.
 
     def expression(self) -> Expression:
         raise NotImplementedError

@@ -117,10 +117,10 @@ class ExpressionParser(ParserBase):
                 self.next()
                 is_template = self.accept("template")
                 name = self._member_name()
-                found = Member(token.place, left, name, token.text == "->")
+                member = Member(token.place, left, name, token.text == "->")
                 if self.token.text == "<" and (is_template or name == "as" or self.is_template(name)):
-                    found.arguments = self.template_arguments()
-                left = found
+                    member.arguments = self.template_arguments()
+                left = member
             elif token.text in ("++", "--"):
                 self.next()
                 left = Postfix(token.place, token.text, left)
@@ -145,29 +145,29 @@ class ExpressionParser(ParserBase):
     def arguments(self) -> list[Expression]:
         """Parse arguments, such as `(a, b)`."""
         self.expect("(")
-        found: list[Expression] = []
+        expressions: list[Expression] = []
         while self.token.text != ")":
-            found.append(self.assignment())
+            expressions.append(self.assignment())
             if not self.accept(","):
                 break
         self.expect(")")
-        return found
+        return expressions
 
     def initializers(self) -> Initializers:
         """Parse initializers, such as `{a, b}` or `{.x = a}`."""
-        found = Initializers(self.expect("{").place, [])
+        braces = Initializers(self.expect("{").place, [])
         while self.token.text != "}":
             name = None
             if self.token.text == "." and self.tokens[self.k + 2].text == "=":
                 self.next()
                 name = self.name()
                 self.expect("=")
-            found.names.append(name)
-            found.items.append(self.assignment())
+            braces.names.append(name)
+            braces.items.append(self.assignment())
             if not self.accept(","):
                 break
         self.expect("}")
-        return found
+        return braces
 
     def primary(self) -> Expression:
         token = self.token
@@ -184,9 +184,9 @@ class ExpressionParser(ParserBase):
             return Literal(token.place, "string", text)
         if token.text == "(":
             self.next()
-            found = self.expression()
+            inner = self.expression()
             self.expect(")")
-            return found
+            return inner
         if token.text == "[":
             return self._lambda()
         if token.text in ("true", "false"):
@@ -245,13 +245,13 @@ class ExpressionParser(ParserBase):
             spaces.append(self.name())
             self.next()
         name = self.operator_name() if self.token.text == "operator" else self.name()
-        found = Name(at, name, tuple(spaces))
+        node = Name(at, name, tuple(spaces))
         if self.token.text == "<" and self.is_template(name):
             mark = self.k
-            found.arguments = self.template_arguments()
+            node.arguments = self.template_arguments()
             if self.token.text not in _AFTER_TEMPLATES:
-                self.k, found.arguments = mark, None
-        return found
+                self.k, node.arguments = mark, None
+        return node
 
     def _number(self, text: str) -> Literal:
         at = self.tokens[self.k - 1].place
@@ -315,7 +315,7 @@ class ExpressionParser(ParserBase):
             body = self.block()
         return Lambda(at, Function(at, "lambda", result, parameters, body, captures=tuple(captures)))
 
-    # Provided by the parser of statements
+    # The subclasses define these names.
 
     def parameters(self) -> list[Parameter]:
         raise NotImplementedError

@@ -37,7 +37,7 @@ __all__ = ["StatementParser"]
 class StatementParser(ExpressionParser):
     """The parser of statements."""
 
-    # Provided by the parser of declarations
+    # The subclasses define these names.
     _declaration: Callable[..., list[Statement]]
     _defines_type: Callable[..., bool]
     _starts_declaration: Callable[[], bool]
@@ -45,10 +45,10 @@ class StatementParser(ExpressionParser):
 
     def text(self) -> list[Statement]:
         """Parse all statements up to the end of the text."""
-        found: list[Statement] = []
+        statements: list[Statement] = []
         while self.token.kind != "end":
-            found.extend(self.statement())
-        return found
+            statements.extend(self.statement())
+        return statements
 
     def statement(self) -> list[Statement]:
         """Parse a statement. Return a list: a namespace gives several statements, and some declarations give none."""
@@ -58,8 +58,8 @@ class StatementParser(ExpressionParser):
             return self.statement()
         method = _STATEMENTS.get(text) if self.token.kind in ("name", "op") else None
         if method is not None:
-            found = getattr(self, method)()
-            return found if isinstance(found, list) else [found]
+            parsed = getattr(self, method)()
+            return parsed if isinstance(parsed, list) else [parsed]
         if self._defines_type():
             return self._struct_or_enum(())
         if self._starts_declaration():
@@ -83,8 +83,8 @@ class StatementParser(ExpressionParser):
         """Parse the body of an `if` or a loop."""
         at = self.at
         with self.scope():
-            found = self.statement()
-        return found[0] if len(found) == 1 else Block(at, found)
+            statements = self.statement()
+        return statements[0] if len(statements) == 1 else Block(at, statements)
 
     def _empty(self) -> list[Statement]:
         self.next()

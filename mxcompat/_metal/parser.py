@@ -24,10 +24,6 @@ __all__ = ["Parser"]
 class Parser(StatementParser):
     """The parser of statements and declarations."""
 
-    # Statements that a word begins
-
-    # Declarations
-
     def _namespace(self) -> list[Statement]:
         self.next()
         while self.token.text != "{":
@@ -39,12 +35,12 @@ class Parser(StatementParser):
                 return []
             self.accept("::")
         self.expect("{")
-        found: list[Statement] = []
+        statements: list[Statement] = []
         while not self.accept("}"):
             if self.token.kind == "end":
                 self.fail("expected '}', but found the end of the text")
-            found.extend(self.statement())
-        return found
+            statements.extend(self.statement())
+        return statements
 
     def _using(self) -> list[Statement]:
         at = self.next().place
@@ -77,7 +73,7 @@ class Parser(StatementParser):
 
     def _template(self) -> list[Statement]:
         self.next()
-        if self.token.text != "<":  # an explicit instantiation
+        if self.token.text != "<":  # this is an explicit instantiation
             while not self.accept(";"):
                 self.next()
             return []
@@ -94,7 +90,7 @@ class Parser(StatementParser):
 
     def _template_parameters(self) -> tuple[TemplateParameter, ...]:
         self.expect("<")
-        found: list[TemplateParameter] = []
+        parameters: list[TemplateParameter] = []
         while self.token.text != ">":
             at = self.at
             if self.token.text in ("typename", "class") and (
@@ -106,16 +102,16 @@ class Parser(StatementParser):
                 name = self.name() if self.token.kind == "name" else ""
                 self.types[-1].add(name)
                 default = self.type_name() if self.accept("=") else None
-                found.append(TemplateParameter(at, name, None, default))
+                parameters.append(TemplateParameter(at, name, None, default))
             else:
                 kind = self.type_name()
                 name = self.name() if self.token.kind == "name" else ""
                 value = self.template_argument() if self.accept("=") else None
-                found.append(TemplateParameter(at, name, kind, value))
+                parameters.append(TemplateParameter(at, name, kind, value))
             if not self.accept(","):
                 break
         self.expect(">")
-        return tuple(found)
+        return tuple(parameters)
 
     def _defines_type(self, anonymous: bool = False) -> bool:
         """Return True if the definition of a struct, union or enum begins here."""
@@ -135,25 +131,25 @@ class Parser(StatementParser):
         while self.token.text not in ("struct", "class", "union", "enum"):
             self.next()
         if self.token.text == "enum":
-            found: list[Statement] = [self._enum()]
+            statements: list[Statement] = [self._enum()]
         else:
-            found = [self._struct(templates)]
-        made = found[0]
-        assert isinstance(made, (Enum, StructDefinition))
+            statements = [self._struct(templates)]
+        definition = statements[0]
+        assert isinstance(definition, (Enum, StructDefinition))
         if typedef:
             name = self.name()
             self.types[-1].add(name)
-            if made.name:
-                found.append(TypeAlias(made.at, name, TypeName(made.at, made.name)))
+            if definition.name:
+                statements.append(TypeAlias(definition.at, name, TypeName(definition.at, definition.name)))
             else:
-                made.name = name
+                definition.name = name
         elif self.token.text != ";" and self.token.kind == "name":
-            items = [self._declarator(TypeName(made.at, made.name))]
+            items = [self._declarator(TypeName(definition.at, definition.name))]
             while self.accept(","):
-                items.append(self._declarator(TypeName(made.at, made.name)))
-            found.append(Declaration(made.at, items))
+                items.append(self._declarator(TypeName(definition.at, definition.name)))
+            statements.append(Declaration(definition.at, items))
         self.accept(";")
-        return found
+        return statements
 
     def _enum(self) -> Enum:
         at = self.next().place
@@ -179,23 +175,23 @@ class Parser(StatementParser):
             outer.add(name)
         if templates:
             self.templates[-2].add(name)
-        found = StructDefinition(at, name, [], [], [], templates, union=word == "union")
+        struct = StructDefinition(at, name, [], [], [], templates, union=word == "union")
         if (templates == () and self.token.text == "<") or self.token.text == "<":
-            found.specialized = self.template_arguments()
+            struct.specialized = self.template_arguments()
         if self.accept(":"):
             while self.token.text != "{":
                 self.accept("public", "private", "protected")
-                found.bases += (self.base_type(),)
+                struct.bases += (self.base_type(),)
                 self.accept(",")
         if self.token.text == ";":
-            return found
+            return struct
         self.expect("{")
         with self.scope():
             while not self.accept("}"):
                 if self.token.kind == "end":
                     self.fail("this struct has no }", at)
-                self._member(found)
-        return found
+                self._member(struct)
+        return struct
 
     def _member(self, of: StructDefinition) -> None:
         if self.token.text in ("public", "private", "protected") and self.peek() == ":":
@@ -237,7 +233,7 @@ class Parser(StatementParser):
             text, kind = self.token.text, self.token.kind
             if kind == "name" or text in ("*", "&", "&&"):
                 return True
-            if text == "[" and base.name == "auto":  # auto [a, b] = …
+            if text == "[" and base.name == "auto":  # as in `auto [a, b] = …`
                 return True
             return text == ";"
         finally:
@@ -308,63 +304,63 @@ class Parser(StatementParser):
         return self._declarator_rest(at, self.name(), of)
 
     def _declarator_rest(self, at: object, name: str, of: TypeName) -> Declarator:
-        found = Declarator(at, name, of, self._dimensions())  # type: ignore[arg-type]
+        declarator = Declarator(at, name, of, self._dimensions())  # type: ignore[arg-type]
         self.attributes()
         if self.accept("="):
-            found.value = self.assignment()
+            declarator.value = self.assignment()
         elif self.token.text == "(":
-            found.arguments = self.arguments()
+            declarator.arguments = self.arguments()
         elif self.token.text == "{":
-            found.value = self.initializers()
-        return found
+            declarator.value = self.initializers()
+        return declarator
 
     def _dimensions(self) -> tuple[Expression | None, ...]:
-        found: list[Expression | None] = []
+        sizes: list[Expression | None] = []
         while self.token.text == "[" and self.peek() != "[":
             self.next()
-            found.append(None if self.token.text == "]" else self.expression())
+            sizes.append(None if self.token.text == "]" else self.expression())
             self.expect("]")
-        return tuple(found)
+        return tuple(sizes)
 
     def _function(
         self, name: str, result: TypeName | None, templates: tuple[TemplateParameter, ...], at: object
     ) -> Function:
-        found = Function(at, name, result, [], None, templates)  # type: ignore[arg-type]
+        function = Function(at, name, result, [], None, templates)  # type: ignore[arg-type]
         with self.scope():
-            found.parameters = self.parameters()
+            function.parameters = self.parameters()
             while True:
                 if self.token.text in ("const", "thread", "device", "constant", "threadgroup", "noexcept", "override"):
                     self.next()
                 elif self.accept("->"):
-                    found.result = self.type_name()
+                    function.result = self.type_name()
                 elif self.token.text == "[" and self.peek() == "[":
                     self.attributes()
                 else:
                     break
             if self.accept(":"):
-                found.initializers = self._initializers_of_members()
+                function.initializers = self._initializers_of_members()
             if self.accept("="):
                 if self.next().text != "default":
                     self.fail("deleted functions are not in the supported language")
-                found.body = Block(self.at, [])
+                function.body = Block(self.at, [])
             elif self.token.text == "{":
-                found.body = self.block()
-                return found
+                function.body = self.block()
+                return function
         self.expect(";")
-        return found
+        return function
 
     def _initializers_of_members(self) -> tuple[tuple[str, list[Expression]], ...]:
-        found: list[tuple[str, list[Expression]]] = []
+        members: list[tuple[str, list[Expression]]] = []
         while True:
             name = self.name()
             items = self.arguments() if self.token.text == "(" else self.initializers().items
-            found.append((name, items))
+            members.append((name, items))
             if not self.accept(","):
-                return tuple(found)
+                return tuple(members)
 
     def parameters(self) -> list[Parameter]:
         self.expect("(")
-        found: list[Parameter] = []
+        parsed: list[Parameter] = []
         while self.token.text != ")":
             at = self.at
             if self.token.text == "void" and self.peek() == ")":
@@ -379,8 +375,8 @@ class Parser(StatementParser):
                 self.expect(")")
             dimensions = self._dimensions()
             self.attributes()
-            found.append(Parameter(at, name, of, dimensions, self.assignment() if self.accept("=") else None))
+            parsed.append(Parameter(at, name, of, dimensions, self.assignment() if self.accept("=") else None))
             if not self.accept(","):
                 break
         self.expect(")")
-        return found
+        return parsed

@@ -1,4 +1,4 @@
-"""The text that MLX puts in front of each kernel, in wording of our own."""
+"""The text that MLX puts in front of each kernel, in our own wording."""
 
 from __future__ import annotations
 

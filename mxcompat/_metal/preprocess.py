@@ -32,11 +32,11 @@ _IGNORED = ("include", "pragma", "line", "warning", "import")
 
 
 def preprocess(text: str, part: str, macros: dict[str, Macro], evaluate: Callable[[list[Token]], int]) -> list[Token]:
-    """The tokens of a text after all directives.
+    """Return the tokens of a text after its directives are carried out.
 
     Args:
-        macros: those known so far, to which the text's own are added.
-        evaluate: the value of the tokens of a condition.
+        macros: the macros that are known so far; those of the text are added.
+        evaluate: returns the value of a condition, given its tokens.
     """
     out: list[Token] = []
     pending: list[Token] = []
@@ -89,8 +89,11 @@ def _lines(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 class _Condition:
-    """An open `#if`. `active` is True in a branch that is used, and `taken` once a branch has been used. `around` is
-    True if the text around the `#if` is used."""
+    """An open `#if`.
+
+    `active` is True in the branch that is used. `taken` is True once a branch has been used. `around` is True if the
+    enclosing text is used.
+    """
 
     __slots__ = ("active", "around", "place", "taken")
 
@@ -230,15 +233,15 @@ def _arguments(token: Token, work: list[Token], macro: Macro) -> list[list[Token
 
 def _substitute(token: Token, macro: Macro, arguments: list[list[Token]], macros: dict[str, Macro]) -> list[Token]:
     assert macro.parameters is not None
-    given = dict(zip(macro.parameters, arguments, strict=True))
+    by_name = dict(zip(macro.parameters, arguments, strict=True))
     out: list[Token] = []
     for k, part in enumerate(macro.body):
         before = macro.body[k - 1].text if k else ""
         after = macro.body[k + 1].text if k + 1 < len(macro.body) else ""
-        if part.text == "#" and after in given:
+        if part.text == "#" and after in by_name:
             continue
-        if part.kind == "name" and part.text in given:
-            argument = given[part.text]
+        if part.kind == "name" and part.text in by_name:
+            argument = by_name[part.text]
             if before == "#":
                 text = " ".join(t.text for t in argument).replace("\\", "\\\\").replace('"', '\\"')
                 out.append(part._replace(kind="string", text=f'"{text}"'))

@@ -123,20 +123,20 @@ def as_tuples(value: Any) -> Any:
 def signature_from(value: Any) -> Signature:
     """Return the signature from the result of `as_tuples`. Raises ValueError if the value is not a signature."""
     name, inputs, outputs, template, attributes, language, shared_memory = value
-    found = Signature(
+    signature = Signature(
         name, tuple([Input(*part) for part in inputs]), tuple([Output(*part) for part in outputs]),
         tuple([TemplateValue(*part) for part in template]), attributes, language, shared_memory,
     )  # fmt: skip
-    names = [name, *[part.name for part in (*found.inputs, *found.outputs, *found.template)]]
-    dtypes = [part.dtype for part in (*found.inputs, *found.outputs)]
-    sizes = [n for part in (*found.inputs, *found.outputs) for n in part.shape]
+    names = [name, *[part.name for part in (*signature.inputs, *signature.outputs, *signature.template)]]
+    dtypes = [part.dtype for part in (*signature.inputs, *signature.outputs)]
+    sizes = [n for part in (*signature.inputs, *signature.outputs) for n in part.shape]
     if not all(isinstance(n, str) for n in names) or not all(type(n) is int and n >= 0 for n in sizes):
         raise ValueError("a signature of other types")
     if language not in ("metal", "cuda") or type(shared_memory) is not int:
         raise ValueError("a signature of an unknown language")
     if not set(dtypes) <= set(TYPE_NAMES) or not set(attributes) <= set(ATTRIBUTES):
         raise ValueError("a signature of unknown dtypes or attributes")
-    return found
+    return signature
 
 
 def attributes_in(source: str) -> tuple[str, ...]:
@@ -150,15 +150,15 @@ def full_text(signature: Signature, source: str, header: str = "") -> str:
     if signature.template:
         kinds = {"dtype": "typename", "int": "int", "bool": "bool"}
         lines.append(f"template <{', '.join(f'{kinds[value.kind]} {value.name}' for value in signature.template)}>")
-    for given in signature.inputs:
-        kind = "&" if given.is_reference else "*"
-        arguments.append((f"const {given.address_space} {TYPE_NAMES[given.dtype]}{kind} {given.name}", ""))
-        if given.wants_shape:
-            arguments.append((f"const constant int* {given.name}_shape", ""))
-        if given.wants_strides:
-            arguments.append((f"const constant int64_t* {given.name}_strides", ""))
-        if given.wants_ndim:
-            arguments.append((f"const constant int& {given.name}_ndim", ""))
+    for parameter in signature.inputs:
+        kind = "&" if parameter.is_reference else "*"
+        arguments.append((f"const {parameter.address_space} {TYPE_NAMES[parameter.dtype]}{kind} {parameter.name}", ""))
+        if parameter.wants_shape:
+            arguments.append((f"const constant int* {parameter.name}_shape", ""))
+        if parameter.wants_strides:
+            arguments.append((f"const constant int64_t* {parameter.name}_strides", ""))
+        if parameter.wants_ndim:
+            arguments.append((f"const constant int& {parameter.name}_ndim", ""))
     for output in signature.outputs:
         element = TYPE_NAMES[output.dtype]
         arguments.append((f"device {f'atomic<{element}>' if output.is_atomic else element}* {output.name}", ""))

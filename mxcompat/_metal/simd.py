@@ -1,6 +1,6 @@
-"""Functions of a SIMD group: 32 threads that see each other's values, of which the active ones count.
+"""Functions of a SIMD group: 32 threads that see each other's values. Only active threads take part.
 
-The axes of the lanes are the last ones. A result that is the same for all of them has extent 1 along these.
+The axes of the lanes are the last ones. A result that is the same for all lanes has extent 1 along these axes.
 """
 
 from __future__ import annotations
@@ -62,24 +62,27 @@ class Lanes:
 
     def values(self, a: Scalar, neutral: Any) -> Any:
         """Return the values over lanes, with the neutral value in inactive lanes."""
-        found = self.spread(self.n.array(a), a.type.dtype)
+        array = self.spread(self.n.array(a), a.type.dtype)
         mask = self.mask()
-        return found if mask is None else self.space.where(mask, found, a.type.dtype.type(neutral))
+        return array if mask is None else self.space.where(mask, array, a.type.dtype.type(neutral))
 
     def lane(self) -> Any:
         return self.xp.arange(self.width, dtype=np.int32)
 
 
 def _define(names: str, rule: Callable[..., Scalar], values: int = 1) -> None:
-    """A function, of vectors component by component: `rule(lanes, scalar, *others)`, for SIMD groups and quads. The
-    first `values` arguments are values, the others counts."""
+    """Define a function for SIMD groups and quads by `rule(lanes, scalar, *others)`. It applies to vectors by
+    component.
+
+    The first `values` arguments are values of any type. The others become unsigned integers.
+    """
     for name in names.split():
         for prefix, width in (("simd", 32), ("quad", 4)):
 
-            def function(walk: Any, given: list[Value], width: int = width) -> Value:
+            def function(walk: Any, arguments: list[Value], width: int = width) -> Value:
                 lanes = Lanes(walk, width)
-                rest = [walk.as_type(v, UINT) for v in given[values:]]
-                return spread(walk, given[:values], lambda *xs: rule(lanes, *xs, *rest))
+                rest = [walk.as_type(v, UINT) for v in arguments[values:]]
+                return spread(walk, arguments[:values], lambda *xs: rule(lanes, *xs, *rest))
 
             SIMD[f"{prefix}_{name}"] = function
 
@@ -105,14 +108,14 @@ def _reduce(op: str) -> Callable[..., Scalar]:
         array = lanes.values(a, neutral(kind, op))
         wide = array.astype(np.float32) if kind.kind == "f" and kind.bits == 16 and op in ("sum", "product") else array
         if op == "sum":
-            found = xp.sum(wide, -1, dtype=wide.dtype, keepdims=True)
+            reduced = xp.sum(wide, -1, dtype=wide.dtype, keepdims=True)
         elif op == "product":
-            found = xp.prod(wide, -1, dtype=wide.dtype, keepdims=True)
+            reduced = xp.prod(wide, -1, dtype=wide.dtype, keepdims=True)
         elif op in ("min", "max"):
-            found = _extreme(xp, array, op, kind)
+            reduced = _extreme(xp, array, op, kind)
         else:
-            found = _folded(array, {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[op], xp, op)
-        return n.make(kind, lanes.back(found.astype(kind.dtype)))
+            reduced = _folded(array, {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[op], xp, op)
+        return n.make(kind, lanes.back(reduced.astype(kind.dtype)))
 
     return rule
 
@@ -122,8 +125,8 @@ def _extreme(xp: Any, array: Any, op: str, kind: ScalarType) -> Any:
         neutral = kind.dtype.type(np.inf if op == "min" else -np.inf)
         nan = xp.isnan(array)
         safe = xp.where(nan, neutral, array)
-        found = (xp.min if op == "min" else xp.max)(safe, axis=-1, keepdims=True)
-        return xp.where(xp.all(nan, axis=-1, keepdims=True), kind.dtype.type(np.nan), found)
+        extreme = (xp.min if op == "min" else xp.max)(safe, axis=-1, keepdims=True)
+        return xp.where(xp.all(nan, axis=-1, keepdims=True), kind.dtype.type(np.nan), extreme)
     return (xp.min if op == "min" else xp.max)(array, axis=-1, keepdims=True)
 
 
@@ -149,11 +152,11 @@ def _scan(op: str, inclusive: bool) -> Callable[..., Scalar]:
         wide = array.astype(np.float32) if kind.kind == "f" and kind.bits == 16 else array
         run = xp.cumsum if op == "sum" else xp.cumprod
         if inclusive:
-            found = run(wide, axis=-1, dtype=wide.dtype)
+            scanned = run(wide, axis=-1, dtype=wide.dtype)
         else:
             first = xp.full((*wide.shape[:-1], 1), wide.dtype.type(op != "sum"))
-            found = xp.concatenate([first, run(wide[..., :-1], axis=-1, dtype=wide.dtype)], -1)
-        return n.make(kind, lanes.back(found.astype(kind.dtype)))
+            scanned = xp.concatenate([first, run(wide[..., :-1], axis=-1, dtype=wide.dtype)], -1)
+        return n.make(kind, lanes.back(scanned.astype(kind.dtype)))
 
     return rule
 
@@ -163,18 +166,15 @@ for _op in ("sum", "product"):
     _define(f"prefix_exclusive_{_op}", _scan(_op, False))
 
 
-# Values of other lanes
-
-
-def _taken(lanes: Lanes, a: Scalar, source: Any) -> Scalar:
-    """Return the value of the lane `source`, or the own value of a lane if there is no such lane."""
+def _lane_value(lanes: Lanes, a: Scalar, source: Any) -> Scalar:
+    """Return the value of the lane `source`. If there is no such lane, a lane gets its own value."""
     xp = lanes.xp
     array = lanes.spread(lanes.n.array(a), a.type.dtype)
     inside = (source >= 0) & (source < lanes.width)
     safe = xp.where(inside, source, lanes.lane())
     shape = np.broadcast_shapes(array.shape, safe.shape)
-    found = xp.take_along_axis(lanes.space.broadcast(array, shape), lanes.space.broadcast(safe, shape), -1)
-    return lanes.n.make(a.type, lanes.back(found), a.low, a.high)
+    taken = xp.take_along_axis(lanes.space.broadcast(array, shape), lanes.space.broadcast(safe, shape), -1)
+    return lanes.n.make(a.type, lanes.back(taken), a.low, a.high)
 
 
 def _number(lanes: Lanes, by: Scalar) -> Any:
@@ -189,37 +189,37 @@ def _shuffle(lanes: Lanes, a: Scalar, lane: Scalar) -> Scalar:
         array = lanes.spread(lanes.n.array(a), a.type.dtype)
         k = k if k < lanes.width else 0
         return lanes.n.make(a.type, lanes.back(array[..., k : k + 1]), a.low, a.high)
-    return _taken(lanes, a, _number(lanes, lane))
+    return _lane_value(lanes, a, _number(lanes, lane))
 
 
 def _shifted(step: int, wraps: bool) -> Callable[..., Scalar]:
     def rule(lanes: Lanes, a: Scalar, by: Scalar) -> Scalar:
         if not by.static:
             source = lanes.lane() + step * _number(lanes, by)
-            return _taken(lanes, a, source % lanes.width if wraps else source)
+            return _lane_value(lanes, a, source % lanes.width if wraps else source)
         k = min(int(by.base), lanes.width)
         array = lanes.spread(lanes.n.array(a), a.type.dtype)
         xp = lanes.xp
         if wraps:
-            found = xp.roll(array, -step * k, axis=-1)
+            shifted = xp.roll(array, -step * k, axis=-1)
         elif step > 0:
-            found = xp.concatenate([array[..., k:], array[..., lanes.width - k :]], -1) if k < lanes.width else array
+            shifted = xp.concatenate([array[..., k:], array[..., lanes.width - k :]], -1) if k < lanes.width else array
         else:
-            found = xp.concatenate([array[..., :k], array[..., : lanes.width - k]], -1) if k < lanes.width else array
-        return lanes.n.make(a.type, lanes.back(found), a.low, a.high)
+            shifted = xp.concatenate([array[..., :k], array[..., : lanes.width - k]], -1) if k < lanes.width else array
+        return lanes.n.make(a.type, lanes.back(shifted), a.low, a.high)
 
     return rule
 
 
 def _crossed(lanes: Lanes, a: Scalar, by: Scalar) -> Scalar:
     if not by.static:
-        return _taken(lanes, a, lanes.lane() ^ _number(lanes, by))
+        return _lane_value(lanes, a, lanes.lane() ^ _number(lanes, by))
     k = int(by.base)
     if not k:
         return a
     array = lanes.spread(lanes.n.array(a), a.type.dtype)
     if k & (k - 1) or 2 * k > lanes.width or lanes.width % (2 * k):
-        return _taken(lanes, a, lanes.lane() ^ np.int32(k))
+        return _lane_value(lanes, a, lanes.lane() ^ np.int32(k))
     pairs = array.reshape(*array.shape[:-1], lanes.width // (2 * k), 2, k)
     return lanes.n.make(a.type, lanes.back(lanes.xp.flip(pairs, -2).reshape(array.shape)), a.low, a.high)
 
@@ -258,13 +258,10 @@ def _first(lanes: Lanes) -> Any:
 
 def _broadcast_first(lanes: Lanes, a: Scalar) -> Scalar:
     first = _first(lanes)
-    return _shuffle(lanes, a, static(UINT, 0)) if first is None else _taken(lanes, a, first)
+    return _shuffle(lanes, a, static(UINT, 0)) if first is None else _lane_value(lanes, a, first)
 
 
 _define("broadcast_first", _broadcast_first)
-
-
-# Votes
 
 
 def _vote(op: str) -> Callable[..., Scalar]:
@@ -273,8 +270,8 @@ def _vote(op: str) -> Callable[..., Scalar]:
         if a.static:
             return a
         array = lanes.values(a, op == "all")
-        found = (lanes.xp.all if op == "all" else lanes.xp.any)(array, axis=-1, keepdims=True)
-        return lanes.n.make(BOOL, lanes.back(found))
+        vote = (lanes.xp.all if op == "all" else lanes.xp.any)(array, axis=-1, keepdims=True)
+        return lanes.n.make(BOOL, lanes.back(vote))
 
     return rule
 
@@ -284,8 +281,8 @@ def _ballot(lanes: Lanes, a: Scalar) -> Scalar:
     array = lanes.values(lanes.n.convert(a, BOOL), False)
     bits = lanes.space.asarray(1, np.uint64) << lanes.lane().astype(np.uint64)
     zero = np.uint64(0)
-    found = lanes.xp.sum(lanes.xp.where(array, bits, zero), -1, dtype=np.uint64, keepdims=True)
-    return lanes.n.make(whole, lanes.back(found), 0, (1 << lanes.width) - 1)
+    bits_set = lanes.xp.sum(lanes.xp.where(array, bits, zero), -1, dtype=np.uint64, keepdims=True)
+    return lanes.n.make(whole, lanes.back(bits_set), 0, (1 << lanes.width) - 1)
 
 
 _define("all", _vote("all"))
@@ -293,20 +290,20 @@ _define("any", _vote("any"))
 _define("ballot", _ballot)
 
 
-def _active(walk: Any, given: list[Value]) -> Value:
+def _active(walk: Any, arguments: list[Value]) -> Value:
     return SIMD["simd_ballot"](walk, [TRUE])
 
 
-def _is_first(walk: Any, given: list[Value], width: int = 32) -> Value:
+def _is_first(walk: Any, arguments: list[Value], width: int = 32) -> Value:
     lanes = Lanes(walk, width)
     first = _first(lanes)
-    found = lanes.lane() == (0 if first is None else first)
+    is_first = lanes.lane() == (0 if first is None else first)
     shape = (*(1,) * lanes.first, lanes.count // lanes.width, lanes.width)
-    wide = lanes.space.broadcast(found, np.broadcast_shapes(found.shape, shape))
+    wide = lanes.space.broadcast(is_first, np.broadcast_shapes(is_first.shape, shape))
     return walk.n.make(BOOL, lanes.back(wide))
 
 
 SIMD["simd_active_threads_mask"] = _active
 SIMD["simd_is_first"] = _is_first
-SIMD["quad_is_first"] = lambda walk, given: _is_first(walk, given, 4)
-SIMD["simd_is_helper_thread"] = lambda walk, given: FALSE
+SIMD["quad_is_first"] = lambda walk, arguments: _is_first(walk, arguments, 4)
+SIMD["simd_is_helper_thread"] = lambda walk, arguments: FALSE

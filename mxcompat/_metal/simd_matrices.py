@@ -20,7 +20,10 @@ __all__ = ["SIMD_MATRICES", "uses_simd_matrices"]
 _NAMES = ("simdgroup_matrix", "simdgroup_float8x8", "simdgroup_half8x8", "simdgroup_bfloat8x8")
 
 _BITS = (2, 2, 4, 2, 2)
-"""A lane's number, split as the hardware does: 4 rows, 4 columns, a row, 2 columns; then the two elements of a lane."""
+"""The parts of a lane's number in the hardware's layout: 4 rows, 4 columns, a row, 2 columns.
+
+The last part counts the elements that a lane holds.
+"""
 
 SIMD_MATRICES = """
 inline int simdgroup_row_() {
@@ -83,20 +86,20 @@ def uses_simd_matrices(text: str) -> bool:
     return any(name in text for name in _NAMES)
 
 
-def _product(walk: Any, given: list[Value]) -> Value:
+def _product(walk: Any, operands: list[Value]) -> Value:
     """Return the product of two matrices. Halves are multiplied and added in float32, as the hardware does."""
     lanes = Lanes(walk, 32)
     if lanes.width != 32:
         raise Problem("simdgroup_matrix in a threadgroup with fewer than 32 threads")
-    a, b = (_whole(lanes, value) for value in given)
-    found = (a[..., :, :, None] * b[..., None, :, :]).sum(-2)
-    split = found.reshape(*found.shape[:-2], 2, 4, 2, 2, 2)
-    held = lanes.xp.moveaxis(split, -3, -4).reshape(*found.shape[:-2], 32, 2)
+    a, b = (_group_matrices(lanes, value) for value in operands)
+    product = (a[..., :, :, None] * b[..., None, :, :]).sum(-2)
+    split = product.reshape(*product.shape[:-2], 2, 4, 2, 2, 2)
+    held = lanes.xp.moveaxis(split, -3, -4).reshape(*product.shape[:-2], 32, 2)
     parts = tuple([walk.n.make(FLOAT, lanes.back(held[..., k])) for k in range(2)])
     return Vector(walk.vector(FLOAT, 2), parts)
 
 
-def _whole(lanes: Lanes, value: Value) -> Any:
+def _group_matrices(lanes: Lanes, value: Value) -> Any:
     """Return the matrices of all SIMD groups, `(…, groups, 8, 8)`."""
     assert isinstance(value, Vector)
     parts = [lanes.spread(lanes.n.array(part), part.type.dtype).astype(np.float32) for part in value.parts]  # type: ignore[attr-defined]

@@ -122,9 +122,9 @@ class NumpySpace(Space):
         if dtype.kind in "iu" and _is_float(x.dtype):
             info = np.iinfo(dtype)
             wide = np.nan_to_num(np.trunc(np.asarray(x, np.float64)), nan=0.0)
-            found = np.where(wide >= float(info.max), info.max, np.clip(wide, float(info.min), None).astype(
+            clipped = np.where(wide >= float(info.max), info.max, np.clip(wide, float(info.min), None).astype(
                 np.uint64 if dtype == np.uint64 else np.int64))  # fmt: skip
-            return found.astype(dtype)
+            return clipped.astype(dtype)
         return np.asarray(x).astype(dtype)
 
     def divide(self, a: Any, b: Any) -> Any:
@@ -217,7 +217,8 @@ class JaxSpace(Space):
         return lax.broadcasted_iota(dtype, shape, axis)
 
     def asarray(self, x: Any, dtype: Any = None) -> Any:
-        if isinstance(x, (np.generic, np.ndarray)) and x.ndim == 0:  # a traced constant, not a captured array
+        # `full` makes a traced constant, not a captured array
+        if isinstance(x, (np.generic, np.ndarray)) and x.ndim == 0:
             return lax.full((), np.asarray(x, dtype)[()])  # type: ignore[arg-type]
         return jnp.asarray(x, dtype)
 
@@ -272,8 +273,8 @@ class JaxSpace(Space):
             ratio = new // old
             whole = flat.shape[-1] // ratio
             return lax.bitcast_convert_type(flat[..., : whole * ratio].reshape(*lead, whole, ratio), dtype)
-        found = lax.bitcast_convert_type(flat, dtype)
-        return found.reshape(*lead, -1) if old > new else found
+        elements = lax.bitcast_convert_type(flat, dtype)
+        return elements.reshape(*lead, -1) if old > new else elements
 
     def gather(self, flat: Any, index: Any) -> Any:
         if not flat.shape[0]:
@@ -325,7 +326,7 @@ class JaxSpace(Space):
 
 
 def _index(index: Any, length: int) -> Any:
-    """Return indices in a dtype that XLA accepts: int32 if they fit. Larger ones become an index out of bounds."""
+    """Cast indices to int32 if they fit, and otherwise to int64. An index too large for int32 stays out of bounds."""
     index = jnp.asarray(index)
     if index.dtype.itemsize == 8:
         if length < 1 << 31:
@@ -341,12 +342,12 @@ def _scatter_bits(flat: Any, index: Any, values: Any, kind: str) -> Any:
     unsigned = np.dtype(f"uint{bits}")
     planes = jnp.arange(bits, dtype=unsigned)
     target = (lax.bitcast_convert_type(flat, unsigned)[:, None] >> planes) & 1
-    given = (lax.bitcast_convert_type(values, unsigned)[:, None] >> planes) & 1
+    set_bits = (lax.bitcast_convert_type(values, unsigned)[:, None] >> planes) & 1
     at = target.at[index]
     options: dict[str, Any] = {"mode": "drop", "wrap_negative_indices": False}
     if kind == "xor":
-        target = at.add(given, **options) & 1
+        target = at.add(set_bits, **options) & 1
     else:
-        target = at.max(given, **options) if kind == "or" else at.min(given, **options)
-    found = jnp.sum(target << planes, axis=1, dtype=unsigned)
-    return lax.bitcast_convert_type(found, flat.dtype)
+        target = at.max(set_bits, **options) if kind == "or" else at.min(set_bits, **options)
+    result = jnp.sum(target << planes, axis=1, dtype=unsigned)
+    return lax.bitcast_convert_type(result, flat.dtype)

@@ -37,8 +37,8 @@ def _frexp(walk: Any, call: Call) -> Value:
     def part(k: int) -> Callable[[Scalar], Scalar]:
         def each(v: Scalar) -> Scalar:
             array = walk.n.array(walk.n.convert(v, FLOAT))
-            found = walk.space.xp.frexp(array)[k]
-            return walk.n.make(INT if k else FLOAT, found.astype(np.int32 if k else np.float32))
+            result = walk.space.xp.frexp(array)[k]
+            return walk.n.make(INT if k else FLOAT, result.astype(np.int32 if k else np.float32))
 
         return each
 
@@ -70,7 +70,7 @@ def _ldexp(walk: Any, call: Call) -> Value:
     return spread(walk, [x, by], each)
 
 
-def _made(count: int) -> Callable[[Any, Call], Value]:
+def _vector_constructor(count: int) -> Callable[[Any, Call], Value]:
     def function(walk: Any, call: Call) -> Value:
         values = [walk.value(a) for a in call.arguments]
         return walk.made_vector(vector_of(FLOAT, count), values)
@@ -80,6 +80,6 @@ def _made(count: int) -> Callable[[Any, Call], Value]:
 
 SPECIAL: dict[str, Callable[[Any, Call], Value]] = {
     "modf": _modf, "frexp": _frexp, "sincos": _sincos, "sincosf": _sincos, "ldexp": _ldexp, "ldexpf": _ldexp,
-    **{f"make_float{n}": _made(n) for n in (2, 3, 4)},
+    **{f"make_float{n}": _vector_constructor(n) for n in (2, 3, 4)},
 }  # fmt: skip
 """Functions by name: `function(walk, call)`."""

@@ -38,22 +38,22 @@ class StructWalk(DeclarationWalk):
 
     instances: dict[Any, Type]
 
-    # Provided by the layer above
+    # The subclasses define these names.
     overload: Callable[..., Value]
 
     def define_struct(self, statement: StructDefinition) -> None:
         if statement.templates or statement.specialized is not None:
-            found = self.scope.names.get(statement.name)
-            if not isinstance(found, list):
-                found = self.scope.names[statement.name] = []
-            found.append(statement)
+            definitions = self.scope.names.get(statement.name)
+            if not isinstance(definitions, list):
+                definitions = self.scope.names[statement.name] = []
+            definitions.append(statement)
             return
         self.scope.names[statement.name] = self._struct_type(statement, statement.name)
 
     def _struct_type(self, statement: StructDefinition, name: str) -> StructType:
         scope = Scope(self.scope)
-        made = StructType(name, (), statement, scope, statement.union)
-        scope.names[statement.name] = made
+        struct = StructType(name, (), statement, scope, statement.union)
+        scope.names[statement.name] = struct
         outer, self.scope = self.scope, scope
         try:
             fields: list[tuple[str, Type]] = []
@@ -61,8 +61,8 @@ class StructWalk(DeclarationWalk):
                 of = self.resolve(base)
                 if isinstance(of, StructType):
                     fields.extend(of.fields)
-                    for method, found in of.methods.items():
-                        made.methods.setdefault(method, []).extend(found)
+                    for method, overloads in of.methods.items():
+                        struct.methods.setdefault(method, []).extend(overloads)
             self.run_all(statement.members)
             for field in statement.fields:
                 if field.type.reference:
@@ -70,74 +70,76 @@ class StructWalk(DeclarationWalk):
                 fields.append((field.name, self.with_dimensions(self.resolve(field.type), field.dimensions)))
         finally:
             self.scope = outer
-        made.fields = tuple(fields)
-        made.places = {field: k for k, (field, _) in enumerate(fields)}
+        struct.fields = tuple(fields)
+        struct.places = {field: k for k, (field, _) in enumerate(fields)}
         for method in statement.methods:
             if method.body is not None:
-                made.methods.setdefault(method.name, []).append((method, scope))
-        return made
+                struct.methods.setdefault(method.name, []).append((method, scope))
+        return struct
 
-    def instantiated(self, found: Any, type: TypeName) -> Type:
+    def instantiated(self, template: Any, type: TypeName) -> Type:
         """Return the type that a struct template or an alias template gives for the arguments of a type name."""
-        given = tuple([self._argument(a) for a in type.arguments or ()])
-        if isinstance(found, TypeAlias):
+        arguments = tuple([self._argument(a) for a in type.arguments or ()])
+        if isinstance(template, TypeAlias):
             outer, self.scope = self.scope, Scope(self.scope)
             try:
-                self._bind_templates(found.templates, given)
-                return self.resolve(found.type)
+                self._bind_templates(template.templates, arguments)
+                return self.resolve(template.type)
             finally:
                 self.scope = outer
-        statement = next((s for s in found if s.specialized is None), found[0])
-        given = self._completed(statement, given)
-        key = (type.name, *[g if isinstance(g, Type) else (g.type, g.base) for g in given])
+        statement = next((s for s in template if s.specialized is None), template[0])
+        arguments = self._completed(statement, arguments)
+        key = (type.name, *[g if isinstance(g, Type) else (g.type, g.base) for g in arguments])
         if key not in self.instances:
             outer, self.scope = self.scope, Scope(self.scope)
             try:
-                statement, known = self._specialization(found, given) or (statement, None)
+                statement, known = self._specialization(template, arguments) or (statement, None)
                 if known is None:
-                    self._bind_templates(statement.templates, given)
+                    self._bind_templates(statement.templates, arguments)
                 for parameter in statement.templates if known is not None else ():
                     self._bind_template(parameter, known[parameter.name])
-                label = ", ".join(g.name if isinstance(g, Type) else str(g.base) for g in given)
-                made = self._struct_type(statement, f"{type.name}<{label}>")
-                made.arguments = (type.name, given)
-                self.instances[key] = made
+                label = ", ".join(g.name if isinstance(g, Type) else str(g.base) for g in arguments)
+                instance = self._struct_type(statement, f"{type.name}<{label}>")
+                instance.arguments = (type.name, arguments)
+                self.instances[key] = instance
             finally:
                 self.scope = outer
         return self.instances[key]
 
-    def _completed(self, statement: StructDefinition, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _completed(self, statement: StructDefinition, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return template arguments together with the defaults of the parameters that have none."""
-        found = list(given)
+        complete = list(arguments)
         outer, self.scope = self.scope, Scope(self.scope)
         try:
             for k, parameter in enumerate(statement.templates):
-                if k == len(found) and parameter.default is not None:
-                    found.append(self._argument(parameter.default))
-                if k < len(found) and parameter.name:
-                    self._bind_template(parameter, found[k])
+                if k == len(complete) and parameter.default is not None:
+                    complete.append(self._argument(parameter.default))
+                if k < len(complete) and parameter.name:
+                    self._bind_template(parameter, complete[k])
         finally:
             self.scope = outer
-        return tuple(found)
+        return tuple(complete)
 
-    def _specialization(self, found: Any, given: tuple[Any, ...]) -> tuple[StructDefinition, dict[str, Any]] | None:
+    def _specialization(
+        self, candidates: Any, arguments: tuple[Any, ...]
+    ) -> tuple[StructDefinition, dict[str, Any]] | None:
         """Return the specialization of a struct template for these arguments, and its parameters' values by name.
 
         If several match, the most special one is taken, which has the fewest parameters.
         """
         best: tuple[StructDefinition, dict[str, Any]] | None = None
-        for one in found:
-            if one.specialized is None or len(one.specialized) > len(given):
+        for one in candidates:
+            if one.specialized is None or len(one.specialized) > len(arguments):
                 continue
-            known = self._matched(one, given)
+            known = self._matched(one, arguments)
             if known is not None and (best is None or len(known) < len(best[1])):
                 best = one, known
         return best
 
-    def _matched(self, one: StructDefinition, given: tuple[Any, ...]) -> dict[str, Any] | None:
+    def _matched(self, one: StructDefinition, arguments: tuple[Any, ...]) -> dict[str, Any] | None:
         names = {p.name for p in one.templates}
         known: dict[str, Any] = {}
-        patterns = list(zip(one.specialized or (), given, strict=False))
+        patterns = list(zip(one.specialized or (), arguments, strict=False))
         open_ = [(p, value) for p, value in patterns if not _fits(p, value, names, known)]
         outer, self.scope = self.scope, Scope(self.scope)
         try:
@@ -152,21 +154,21 @@ class StructWalk(DeclarationWalk):
             self.scope = outer
         return known if held else None
 
-    def _argument(self, given: Any) -> Type | Scalar:
-        if isinstance(given, TypeName):
-            return self.resolve(given)
-        if isinstance(given, Name):
-            found = self.lookup(given)
-            if isinstance(found, Type):
-                return found
-        return self.scalar(given)
+    def _argument(self, argument: Any) -> Type | Scalar:
+        if isinstance(argument, TypeName):
+            return self.resolve(argument)
+        if isinstance(argument, Name):
+            entity = self.lookup(argument)
+            if isinstance(entity, Type):
+                return entity
+        return self.scalar(argument)
 
-    def _bind_templates(self, parameters: Any, given: Any) -> None:
-        if len(given) > len(parameters):
-            raise Problem(f"{len(given)} template arguments for {len(parameters)} parameters")
+    def _bind_templates(self, parameters: Any, arguments: Any) -> None:
+        if len(arguments) > len(parameters):
+            raise Problem(f"{len(arguments)} template arguments for {len(parameters)} parameters")
         for k, parameter in enumerate(parameters):
-            if k < len(given):
-                value = given[k]
+            if k < len(arguments):
+                value = arguments[k]
             elif parameter.default is not None:
                 value = self._argument(parameter.default)
             else:
@@ -214,13 +216,13 @@ class StructWalk(DeclarationWalk):
         from .syntax import Assign, Block, Construct, ExpressionStatement
 
         assert statement.body is not None
-        found: list[Any] = []
+        assignments: list[Any] = []
         for name, items in statement.initializers:
             target = Member(statement.at, Name(statement.at, "this"), name, True)
             decltype = TypeName(statement.at, "decltype", of=target)
             value = Construct(statement.at, decltype, items, False)
-            found.append(ExpressionStatement(statement.at, Assign(statement.at, "", target, value)))
-        body = Block(statement.body.at, [*found, *statement.body.body])
+            assignments.append(ExpressionStatement(statement.at, Assign(statement.at, "", target, value)))
+        body = Block(statement.body.at, [*assignments, *statement.body.body])
         return Function(statement.at, statement.name, None, statement.parameters, body, statement.templates)
 
     def converted_struct(self, value: Struct, type: ScalarType) -> Value:
@@ -230,8 +232,8 @@ class StructWalk(DeclarationWalk):
             return self.n.convert(real, type)
         for name, methods in value.type.methods.items():
             if name.startswith("operator ") and name != "operator ":
-                found = self.call_method(ValuePlace(value), methods, [])
-                return self.as_type(found, type)
+                converted = self.call_method(ValuePlace(value), methods, [])
+                return self.as_type(converted, type)
         raise Problem(f"a value of type {value.type} cannot become one of type {type}")
 
     def operator_of(self, type: StructType, name: str) -> Any:
@@ -246,9 +248,9 @@ class StructWalk(DeclarationWalk):
         first = operands[0].type
         if isinstance(first, StructType) and name in first.methods:
             return self.call_method(operands[0], first.methods[name], operands[1:])
-        found = self.scope.get(name)
-        if isinstance(found, list):
-            return self.overload(name, found, operands)
+        overloads = self.scope.get(name)
+        if isinstance(overloads, list):
+            return self.overload(name, overloads, operands)
         kinds = " and ".join(str(o.type) for o in operands)
         raise Problem(f"there is no {name} for {kinds}", expression.at)
 
@@ -256,9 +258,9 @@ class StructWalk(DeclarationWalk):
         """Return the value of `Type::name`."""
         from .limits import limit
 
-        found = self.scope.get(f"{expression.type.name}::")
-        if isinstance(found, dict) and expression.name in found:
-            return found[expression.name].get(self)
+        members = self.scope.get(f"{expression.type.name}::")
+        if isinstance(members, dict) and expression.name in members:
+            return members[expression.name].get(self)
         if expression.type.name in ("Limits", "numeric_limits"):
             assert expression.type.arguments
             return limit(self.type_argument(expression.type.arguments[0]), expression.name, expression.type.name)
@@ -291,20 +293,21 @@ class StructWalk(DeclarationWalk):
         return static(BOOL, held)
 
 
-def _fits(pattern: Any, given: Any, names: set[str], known: dict[str, Any]) -> bool:
-    """Deduce the parameters in a pattern, such as `T`, `T*` or `vec<T, N>`; False if it has to be compared instead."""
+def _fits(pattern: Any, argument: Any, names: set[str], known: dict[str, Any]) -> bool:
+    """Deduce the parameters in a pattern, such as `T`, `T*` or `vec<T, N>`. Return False if the pattern has no
+    parameters to deduce, so that it must equal the argument."""
     name = pattern.name if isinstance(pattern, TypeName) else getattr(pattern, "id", None)
     for _ in range(getattr(pattern, "pointers", 0)):
-        if not isinstance(given, PointerType):
+        if not isinstance(argument, PointerType):
             return False
-        given = given.element
+        argument = argument.element
     if name in names:
-        return same(known.setdefault(name, given), given)
+        return same(known.setdefault(name, argument), argument)
     values: tuple[Any, ...] = ()
-    if name in ("vec", "array") and isinstance(given, (VectorType, ArrayType)):
-        values = (given.element, static(INT, given.count))
-    elif isinstance(given, StructType) and given.arguments[0] == name:
-        values = given.arguments[1]
+    if name in ("vec", "array") and isinstance(argument, (VectorType, ArrayType)):
+        values = (argument.element, static(INT, argument.count))
+    elif isinstance(argument, StructType) and argument.arguments[0] == name:
+        values = argument.arguments[1]
     inner = getattr(pattern, "arguments", None) or ()
     return bool(values) and all(_fits(p, v, names, known) for p, v in zip(inner, values, strict=False))
 

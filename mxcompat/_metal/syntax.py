@@ -38,9 +38,6 @@ class Statement(Node):
     __slots__ = ()
 
 
-# Types
-
-
 @dataclass(slots=True, eq=False)
 class TypeName(Node):
     """A type as it is written.
@@ -49,7 +46,7 @@ class TypeName(Node):
         name: its name, without namespaces; "auto" too.
         arguments: the template arguments, types or expressions.
         space: the address space, "" where none is given.
-        pointers: how many `*` follow.
+        pointers: the number of `*` that follow.
         reference: True if a `&` follows.
         const: True for `const`, `constexpr` and `constant`.
         of: for `decltype(x)`, the expression.
@@ -64,9 +61,6 @@ class TypeName(Node):
     const: bool = False
     of: Expression | None = None
     outer: TypeName | None = None
-
-
-# Expressions
 
 
 @dataclass(slots=True, eq=False)
@@ -204,9 +198,6 @@ class Lambda(Expression):
     function: Function
 
 
-# Statements
-
-
 @dataclass(slots=True, eq=False)
 class Block(Statement):
     """A block of statements, `{…}`."""
@@ -322,9 +313,6 @@ class StaticAssert(Statement):
 
     condition: Expression
     message: str
-
-
-# Declarations
 
 
 @dataclass(slots=True, eq=False)

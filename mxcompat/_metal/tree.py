@@ -1,4 +1,4 @@
-"""Analyses of statements and expressions: the variables they name or change, and whether they leave a loop."""
+"""Analyses of statements and expressions: find the variables that they name or change, and if they leave a loop."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def weight(node: Any) -> int:
 
 
 def names_in(node: Any) -> set[str]:
-    found = {node.id} if isinstance(node, Name) else set()
+    names = {node.id} if isinstance(node, Name) else set()
     for child in children(node):
-        found |= names_in(child)
-    return found
+        names |= names_in(child)
+    return names
 
 
 def _root(node: Any) -> str | None:
@@ -51,22 +51,22 @@ def _root(node: Any) -> str | None:
 
 def assigned_in(node: Any) -> set[str]:
     """Return the names of the variables that are assigned, or whose address is taken."""
-    found: set[str] = set()
+    names: set[str] = set()
     if isinstance(node, Assign):
-        found.add(_root(node.target) or "")
+        names.add(_root(node.target) or "")
     elif isinstance(node, (Unary, Postfix)) and node.op in ("++", "--", "&"):
-        found.add(_root(node.operand) or "")
+        names.add(_root(node.operand) or "")
     for child in children(node):
-        found |= assigned_in(child)
-    return found
+        names |= assigned_in(child)
+    return names
 
 
 def indexed_in(node: Any) -> set[str]:
     """Return the names of the arrays that are indexed."""
-    found = {_root(node.target) or ""} if isinstance(node, Index) else set()
+    names = {_root(node.target) or ""} if isinstance(node, Index) else set()
     for child in children(node):
-        found |= indexed_in(child)
-    return found
+        names |= indexed_in(child)
+    return names
 
 
 def has(node: Any, kind: type) -> bool:

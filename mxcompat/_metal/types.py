@@ -29,10 +29,10 @@ class ScalarType(Type):
     """A number or bool.
 
     Args:
-        name: Metal's name of it.
-        dtype: NumPy's.
+        name: its name in Metal.
+        dtype: the NumPy dtype.
         kind: "b", "u", "i" or "f".
-        rank: place in C's order of conversions.
+        rank: its place in C's order of conversions.
     """
 
     def __init__(self, name: str, dtype: Any, rank: int) -> None:
@@ -142,7 +142,8 @@ class StructType(Type):
         self.name, self.fields, self.definition, self.scope, self.union = name, fields, definition, scope, union
         self.places = {field: k for k, (field, _) in enumerate(fields)}
         self.methods: dict[str, list[Any]] = {}
-        self.arguments: tuple[str, tuple[Any, ...]] = ("", ())  # the template and its arguments, if it is an instance
+        # for an instance of a template: the template's name and the arguments
+        self.arguments: tuple[str, tuple[Any, ...]] = ("", ())
 
 
 COMPLEX = StructType("complex64_t", (("real", FLOAT), ("imag", FLOAT)))
@@ -189,7 +190,7 @@ def common(a: ScalarType, b: ScalarType) -> ScalarType:
     if a is b:
         return a
     if a.kind == "f" or b.kind == "f":
-        if a.rank == b.rank:  # one is half, the other bfloat
+        if a.rank == b.rank:  # the operands are half and bfloat
             return FLOAT
         return a if a.rank > b.rank else b
     if a.rank != b.rank:

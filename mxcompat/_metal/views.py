@@ -18,7 +18,7 @@ class ViewPlace(Place):
     Args:
         type: the type that is read.
         of: the variable; all its numbers are of one type.
-        offset: counts values of the type.
+        offset: the index of the first value, in values of the type.
     """
 
     __slots__ = ("of", "offset")
@@ -34,33 +34,33 @@ class ViewPlace(Place):
         if old.bits <= new.bits:
             ratio = new.bits // old.bits
             parts = [self._source(walk, k, len(kinds) * ratio).get(walk) for k in range(len(kinds) * ratio)]
-            made = [walk.bits_as(_array(parts[k : k + ratio]), new) for k in range(0, len(parts), ratio)]
+            numbers = [walk.bits_as(_array(parts[k : k + ratio]), new) for k in range(0, len(parts), ratio)]
         else:
-            made = [self._piece(walk, k, old, new) for k in range(len(kinds))]
-        return rebuild(walk.zero(self.type), iter(made))
+            numbers = [self._piece(walk, k, old, new) for k in range(len(kinds))]
+        return rebuild(walk.zero(self.type), iter(numbers))
 
     def set(self, walk: Any, value: Value) -> None:
         old, new = scalar_leaves(self.of.type)[0], scalar_leaves(self.type)[0]
-        given = leaves(value)
+        numbers = leaves(value)
         if old.bits > new.bits:
-            for k, part in enumerate(given):
+            for k, part in enumerate(numbers):
                 self._put_piece(walk, k, old, new, part)
             return
         ratio = new.bits // old.bits
-        for k, part in enumerate(given):
+        for k, part in enumerate(numbers):
             bits = walk.bits_as(part, old if ratio == 1 else VectorType(old, ratio, True))
             for j, piece in enumerate(leaves(bits)):
-                self._source(walk, k * ratio + j, len(given) * ratio).set(walk, piece)
+                self._source(walk, k * ratio + j, len(numbers) * ratio).set(walk, piece)
 
     def _source(self, walk: Any, k: int, count: int) -> Place:
-        """Return the place of the number `k` of those that a value of this type covers. A vector of three takes the
-        memory of four."""
+        """Return the place of element `k` of the value that the view covers. A vector of three takes the memory of
+        four."""
         count = size_of(self.type) // (size_of(scalar_leaves(self.of.type)[0])) if count > 1 else count
         start = walk.n.binary("*", self.offset, static(walk.index_type, count))
         return _number(walk, self.of, walk.n.binary("+", start, static(walk.index_type, k)))
 
     def _at(self, walk: Any, k: int, old: ScalarType, new: ScalarType) -> tuple[Place, Scalar]:
-        """Return the place of the number that contains the smaller number `k`, and its position there in bits."""
+        """Return the place of the stored number that contains element `k`, and the element's position there in bits."""
         ratio = static(walk.index_type, old.bits // new.bits)
         start = walk.n.binary("*", self.offset, static(walk.index_type, size_of(self.type) * 8 // new.bits))
         index = walk.n.binary("+", start, static(walk.index_type, k))
@@ -78,8 +78,8 @@ class ViewPlace(Place):
         whole = walk.bits_as(place.get(walk), wide)
         hole = n.shift("<<", static(wide, (1 << new.bits) - 1), shift)
         kept = n.same_type("&", whole, n.convert(n.unary("~", hole), wide))
-        given = n.shift("<<", n.convert(walk.bits_as(part, _unsigned(new)), wide), shift)
-        place.set(walk, walk.bits_as(n.same_type("|", kept, n.convert(given, wide)), old))
+        shifted = n.shift("<<", n.convert(walk.bits_as(part, _unsigned(new)), wide), shift)
+        place.set(walk, walk.bits_as(n.same_type("|", kept, n.convert(shifted, wide)), old))
 
 
 def _unsigned(of: ScalarType) -> ScalarType:

@@ -76,15 +76,15 @@ class Walk(LoopWalk):
             self.run_all(self.kernel.body)
 
     def cell(self, value: Any, const: bool = False) -> Any:
-        made = super().cell(value, const)
-        self.by_number[made.number] = made
-        return made
+        variable = super().cell(value, const)
+        self.by_number[variable.number] = variable
+        return variable
 
     def memory(self, name: str, element: ScalarType, data: Any, const: bool) -> Memory:
         """Return a new buffer."""
         self.cells += 1
-        made = self.by_number[self.cells] = Memory(name, element, data, 0, self.cells, const)
-        return made
+        buffer = self.by_number[self.cells] = Memory(name, element, data, 0, self.cells, const)
+        return buffer
 
     def group_variable(self, item: Declarator, of: Type) -> Any:
         if id(item) not in self.groups:

@@ -1,6 +1,7 @@
-"""The state of the walk: the mask of active threads, variables and memory. Also the storing of values.
+"""The state of the walk: the mask of active threads, variables and memory; and stores of values.
 
-All threads run in lockstep. The mask has those that are active at the current statement; branches and exits narrow it.
+All threads run in lockstep. The mask holds the threads that are active at the current statement. Branches and exits
+narrow it.
 """
 
 from __future__ import annotations
@@ -77,9 +78,8 @@ class WalkBase(LocalArrays):
         self.logs: list[dict[Any, Any]] = []
         self.scope = Scope()
         self.place_now: TextPlace | None = None
-        self.trace: object = None  # the iteration of a loop that is traced: arrays made in it are unknown outside
-
-    # Cells
+        # the iteration of a loop that is being traced; its arrays cannot be used outside of it
+        self.trace: object = None
 
     def cell(self, value: Any, const: bool = False) -> Cell:
         """Return a new variable."""
@@ -111,9 +111,9 @@ class WalkBase(LocalArrays):
                 for a, t in zip(value.arrays, kinds, strict=True)
             ]
             return Stack(value.element, value.type.count, tuple(arrays))  # type: ignore[attr-defined]
-        found = leaves(value)
-        made = [self.n.guarded(self.mask, leaf) if isinstance(leaf, Scalar) else leaf for leaf in found]
-        return value if all(a is b for a, b in zip(found, made, strict=True)) else rebuild(value, iter(made))
+        old = leaves(value)
+        new = [self.n.guarded(self.mask, leaf) if isinstance(leaf, Scalar) else leaf for leaf in old]
+        return value if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(value, iter(new))
 
     def assign_cell(self, cell: Cell, value: Value) -> None:
         """Assign to a variable in the threads of the mask. The other threads keep the old value."""
@@ -169,8 +169,6 @@ class WalkBase(LocalArrays):
         finally:
             self.scope = outer
 
-    # Values of a type
-
     def zero(self, type: Type, plain: bool = False) -> Value:
         """Return the value of an uninitialized variable: zeros. A large array is a stack, unless `plain` is set."""
         if isinstance(type, ScalarType):
@@ -194,17 +192,15 @@ class WalkBase(LocalArrays):
         arrays = tuple([self.space.xp.zeros(shape, leaf.dtype) for leaf in scalar_leaves(type.element)])
         return Stack(type.element, type.count, arrays)
 
-    # Memory
-
     def load(self, memory: Any, type: Type, index: Scalar) -> Value:
         """Return the values that active threads read, with 0 for an index out of bounds."""
         if isinstance(type, ScalarType):
             if self.checked:
                 bounds.check(self, memory, type, index, "reads")
-            found = self.n.make(type, self.traffic.read(memory, type, as_index(self.n, index)))
+            loaded = self.n.make(type, self.traffic.read(memory, type, as_index(self.n, index)))
             if type in (BOOL,) or (type.kind in "ui" and type.bits < 32):
-                found.low, found.high = (found.low, found.high) if found.static else (type.low, type.high)
-            return self.n.guarded(self.mask, found)
+                loaded.low, loaded.high = (loaded.low, loaded.high) if loaded.static else (type.low, type.high)
+            return self.n.guarded(self.mask, loaded)
         parts = [self.load(m, t, i) for m, t, i in self.parts(memory, type, index)]
         if isinstance(type, VectorType):
             return Vector(type, tuple(parts))  # type: ignore[arg-type]
@@ -242,12 +238,12 @@ class WalkBase(LocalArrays):
         if isinstance(type, StructType):
             if isinstance(memory, Records):
                 return [(m, t, index) for m, (_, t) in zip(memory.parts, type.fields, strict=True)]
-            return self._by_bytes(memory, type, index)
+            return self._fields_in_buffer(memory, type, index)
         raise Problem(f"a value of type {type} cannot be in memory")
 
-    def _by_bytes(self, memory: Memory, type: StructType, index: Scalar) -> list[tuple[Any, Type, Scalar]]:
+    def _fields_in_buffer(self, memory: Memory, type: StructType, index: Scalar) -> list[tuple[Any, Type, Scalar]]:
         """Return the memory, the type and the index of each field of a struct in a buffer, by C's memory layout."""
-        found: list[tuple[Any, Type, Scalar]] = []
+        fields: list[tuple[Any, Type, Scalar]] = []
         size, offset = size_of(type), 0
         for _, t in type.fields:
             align = alignment(t)
@@ -256,9 +252,9 @@ class WalkBase(LocalArrays):
             if size % unit or offset % unit:
                 raise Problem(f"the field of type {t} of {type} does not lie at a multiple of its size in memory")
             scaled = self.n.binary("*", index, static(self.index_type, size // unit))
-            found.append((memory, t, self.n.binary("+", scaled, static(self.index_type, offset // unit))))
+            fields.append((memory, t, self.n.binary("+", scaled, static(self.index_type, offset // unit))))
             offset += unit
-        return found
+        return fields
 
     def group_memory(self, name: str, type: Type, count: int) -> Any:
         """Return zeroed memory for `count` elements of a type in each group."""
@@ -274,8 +270,9 @@ class WalkBase(LocalArrays):
         if not isinstance(type, ScalarType):
             raise Problem(f"threadgroup memory of type {type} is not in the supported language")
         shape = (*self.axes.extents[: self.axes.batch], count)
-        self.group_cells -= 1  # negative, unlike variables: every loop carries it, even one that declares it
+        # unlike a variable's key, this one is negative: every loop carries this memory, even a loop that declares it
+        self.group_cells -= 1
         return Memory(
             name, type, None if self.space.traced else self.space.xp.zeros(shape, type.dtype), self.axes.batch,
-            self.group_cells, made=lambda: self.space.xp.zeros(shape, type.dtype),
+            self.group_cells, initial=lambda: self.space.xp.zeros(shape, type.dtype),
         )  # fmt: skip

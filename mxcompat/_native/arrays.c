@@ -37,14 +37,14 @@ static PyObject *wrap(PyObject *Py_UNUSED(module), PyObject *node) {
 static PyObject *handles(PyObject *module, PyObject *nodes) {
     if (!PyList_Check(nodes))
         return PyErr_Format(PyExc_TypeError, "handles(nodes): a list");
-    PyObject *made = PyList_New(0);
-    for (Py_ssize_t k = 0; made != NULL && k < PyList_Size(nodes); k++) {
+    PyObject *result = PyList_New(0);
+    for (Py_ssize_t k = 0; result != NULL && k < PyList_Size(nodes); k++) {
         PyObject *array = wrap(module, PyList_GetItem(nodes, k));
-        if (array == NULL || PyList_Append(made, array) < 0)
-            Py_CLEAR(made);
+        if (array == NULL || PyList_Append(result, array) < 0)
+            Py_CLEAR(result);
         Py_XDECREF(array);
     }
-    return made;
+    return result;
 }
 
 /* Return the node of an item of a list of arrays, a borrowed reference, or NULL with an error set. */
@@ -104,11 +104,11 @@ static int is_shared(PyObject *value, Py_buffer *buffer, int flags) {
         PyErr_Clear();
         return 0;
     }
-    if (buffer->ndim == 0 || buffer->len == 0) { /* others may share this memory, so `_memory` copies it */
+    if (buffer->ndim == 0 || buffer->len == 0) { /* arrays may share this memory, so `_memory` copies it */
         PyBuffer_Release(buffer);
         return 0;
     }
-    if (buffer->format != NULL) { /* the letters that MLX uses */
+    if (buffer->format != NULL) { /* replace the format by the letters that MLX uses */
         if (buffer->format[0] == '=')
             buffer->format += 1;
         if (buffer->itemsize == 8 && buffer->format[0] == 'l')
@@ -123,12 +123,12 @@ static int is_shared(PyObject *value, Py_buffer *buffer, int flags) {
 /* Get a buffer of the array that `_memory` returns. If Python has no format for the dtype, use the name of the
    dtype. */
 static int get_other(PyObject *array, Py_buffer *buffer, int flags) {
-    PyObject *view, *kind, *found = PyObject_CallMethod(array, "_memory", "i", flags);
-    int failed = found == NULL || !PyArg_ParseTuple(found, "OO", &view, &kind) ||
+    PyObject *view, *kind, *pair = PyObject_CallMethod(array, "_memory", "i", flags);
+    int failed = pair == NULL || !PyArg_ParseTuple(pair, "OO", &view, &kind) ||
                  PyObject_GetBuffer(view, buffer, flags) < 0;
     if (!failed && kind != Py_None && buffer->format != NULL)
         buffer->format = "bfloat16";
-    Py_XDECREF(found); /* the buffer refers to the view */
+    Py_XDECREF(pair); /* the buffer keeps a reference to the view */
     return failed ? -1 : 0;
 }
 

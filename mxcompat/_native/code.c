@@ -12,7 +12,7 @@ typedef struct {
     const Py_ssize_t *reads;
 } Instruction;
 
-/* A Code with the slots of its roots. */
+/* A path to follow: a Code, and the slots of its roots. */
 typedef struct {
     PyObject_HEAD PyObject *code; /* the instructions and the kinds of the leaves */
     Py_ssize_t instructions, leaves, roots;
@@ -30,7 +30,8 @@ static int path_traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int path_clear(PyObject *self) {
     Path *path = (Path *)self;
-    path->instructions = path->leaves = path->roots = 0; /* the objects that they refer to may be freed now */
+    /* the destructors of the dropped objects may read these counts */
+    path->instructions = path->leaves = path->roots = 0;
     Py_CLEAR(path->code);
     return 0;
 }
@@ -110,8 +111,8 @@ static int path_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(kwargs)
     return 0;
 }
 
-/* These functions return 1, 0 if the nodes do not match the code, or -1 with an error set. The environment has a node
-   or NULL for each slot. Slot ~k, counted from the end, is leaf k. */
+/* The functions of a path return 1, 0 if the nodes do not match the code, or -1 with an error set. The environment
+   has a node or NULL for each slot. Slot ~k, counted from the end, is leaf k. */
 
 static int put(PyObject **env, Py_ssize_t slot, PyObject *node) {
     if (env[slot] == NULL) {
@@ -127,7 +128,7 @@ static int follow_instruction(const Instruction *instruction, PyObject **env, Py
     if (node == NULL || !is_node(node) || f->op != instruction->op || (f->value != Py_None && !in_capture))
         return 0;
     if (f->params != instruction->params) {
-        PyObject *own = Py_NewRef(f->params); /* the comparison may run any code */
+        PyObject *own = Py_NewRef(f->params); /* comparing them may run any code */
         int same = PyObject_RichCompareBool(own, instruction->params, Py_EQ);
         Py_DECREF(own);
         if (same != 1)
@@ -142,7 +143,7 @@ static int follow_instruction(const Instruction *instruction, PyObject **env, Py
     return same;
 }
 
-/* Give a node that is one of several results its value, if these exist. Return 1 if so. */
+/* Give an ITEM its value if the node with several results has its values. Return 1 if so. */
 static int resolves(PyObject *node) {
     PyObject *has = PyObject_CallFunctionObjArgs(try_resolve_item, node, NULL);
     int result = has == NULL ? -1 : has == Py_True;
@@ -161,7 +162,7 @@ static int is_leaf(PyObject *node, PyObject *kind, int is_placeholder, PyObject 
         return 1;
     if (in_capture)
         return PyObject_RichCompareBool(f->trace, trace, Py_LT);
-    PyObject *value = PyObject_GetAttr(node, s_value); /* a subclass may compute it first */
+    PyObject *value = PyObject_GetAttr(node, s_value); /* this may compute the value, in a subclass */
     Py_XDECREF(value);
     if (value == NULL)
         return -1;
@@ -194,18 +195,18 @@ static PyObject *followed(PyObject **env, Py_ssize_t instructions, Py_ssize_t co
 
 /* Fill an environment, from the roots back to the leaves. */
 static int follow_back(Path *path, PyObject **env, PyObject *roots, PyObject *placeholders, PyObject *trace) {
-    Py_ssize_t instructions = path->instructions, leaves = path->leaves, given = PyTuple_Size(placeholders);
-    int same = given <= leaves && PyTuple_Size(roots) == path->roots, in_capture = PyObject_IsTrue(trace);
+    Py_ssize_t instructions = path->instructions, leaves = path->leaves, count = PyTuple_Size(placeholders);
+    int same = count <= leaves && PyTuple_Size(roots) == path->roots, in_capture = PyObject_IsTrue(trace);
     if (in_capture < 0)
         return -1;
-    for (Py_ssize_t k = 0; same == 1 && k < given; k++)
+    for (Py_ssize_t k = 0; same == 1 && k < count; k++)
         same = put(env, instructions + leaves - 1 - k, PyTuple_GetItem(placeholders, k));
     for (Py_ssize_t k = 0; same == 1 && k < path->roots; k++)
         same = put(env, path->root[k], PyTuple_GetItem(roots, k));
     for (Py_ssize_t k = instructions; same == 1 && k-- > 0;)
         same = follow_instruction(&path->instruction[k], env, env[k], in_capture);
     for (Py_ssize_t k = 0; same == 1 && k < leaves; k++)
-        same = is_leaf(env[instructions + leaves - 1 - k], path->kind[k], k < given, trace, in_capture);
+        same = is_leaf(env[instructions + leaves - 1 - k], path->kind[k], k < count, trace, in_capture);
     return same;
 }
 

@@ -18,9 +18,9 @@ class Convolution(NamedTuple):
     this is an integer and inside the input.
 
     Args:
-        channels, outputs: of each group.
-        steps: from one weight to the next, in elements: of groups, outputs, channels and, for each axis, taps.
-        start: the place of the first weight.
+        channels, outputs: the numbers of channels and outputs of each group.
+        steps: the strides of the weights, in elements: for groups, outputs, channels and, for each axis, taps.
+        start: the offset of the first weight.
     """
 
     images: int
@@ -42,7 +42,7 @@ class Convolution(NamedTuple):
         missing = 3 - len(self.out)  # C has three axes
         sizes = (self.inputs, self.out, self.kernel, self.stride, self.low, self.dilation, self.spread)
         fills = (1, 1, 1, 1, 0, 1, 1)
-        axes = [n for fill, given in zip(fills, sizes, strict=True) for n in (*[fill] * missing, *given)]
+        axes = [n for fill, setting in zip(fills, sizes, strict=True) for n in (*[fill] * missing, *setting)]
         steps = [*self.steps[:3], *[0] * missing, *self.steps[3:]]
         first = [for_weights, self.images, self.groups, self.channels, self.outputs]
         return np.array([*first, *axes, self.start, *steps], np.int64)

@@ -10,17 +10,20 @@
 
 enum {
     AXES = 3,
-    PIXELS = 96,         /* output pixels that one thread computes at a time; they share the reads of the weights */
-    LENGTH = 1536,       /* most products in a sum before it is added to the result; 2 * lanes * LENGTH floats of weights
-                            stay in the processor's second cache */
-    CHANNELS = 512,      /* most channels in such a sum */
-    TAPS = 64,           /* most taps in such a sum */
-    MERGED_CHANNELS = 8, /* most input channels for which the taps along the last axis become channels */
-    SUMMED_PIXELS = 512, /* most pixels in a sum of the weights' gradient */
-    RANGE = 64,          /* channels of the weights' gradient that one thread computes at a time, if each is a group */
-    TILES = 8,           /* tiles of channels of the weights' gradient that one thread computes at a time */
-    PARTS = 4,           /* least parts for each thread, if there is enough work */
-    WORK = 1 << 18       /* products that are worth another thread */
+    /* number of output pixels that one thread computes at a time; they share the reads of the weights */
+    PIXELS = 96,
+    /* maximum number of products in a sum before the sum is added to the result; 2 * lanes * LENGTH floats of
+       weights stay in the processor's second cache */
+    LENGTH = 1536,
+    CHANNELS = 512,      /* maximum number of channels in such a sum */
+    TAPS = 64,           /* maximum number of taps in such a sum */
+    MERGED_CHANNELS = 8, /* maximum number of input channels for merging the taps along the last axis into channels */
+    SUMMED_PIXELS = 512, /* maximum number of pixels in a sum of the weights' gradient */
+    /* number of channels that one thread takes for the weights' gradient if each channel is a group */
+    RANGE = 64,
+    TILES = 8,           /* number of tiles of channels that one thread takes for the weights' gradient */
+    PARTS = 4,           /* minimum number of parts for each thread, if there is enough work */
+    WORK = 1 << 18       /* number of products that justify another thread */
 };
 
 static const int64_t MOST_PADDING = (int64_t)1 << 40;
@@ -33,20 +36,21 @@ typedef struct {
     Convolution of;
     const Kernels *kernels;
     const float *x;
-    float *w, *y;          /* `w` is only written for the weights' gradient, `y` only otherwise */
-    size_t columns;        /* outputs of a tile */
-    size_t range;          /* channels of the weights' gradient that are computed at a time */
-    size_t taps, pixels;   /* in a kernel; in an output */
-    size_t blocks, splits; /* tiles of outputs in a group; into how many parts the threads divide them */
-    size_t unmerged;       /* channels before taps were merged with them */
-    ptrdiff_t w_merged;    /* from one merged tap to the next in `w` */
-    size_t step[AXES], image; /* elements from one pixel to the next, along each axis; elements of an image */
+    float *w, *y;          /* only the weights' gradient writes `w`; only the others write `y` */
+    size_t columns;        /* number of outputs in a tile */
+    size_t range;          /* number of channels computed at a time for the weights' gradient */
+    size_t taps, pixels;   /* number of taps of a kernel; number of pixels of an output */
+    /* number of tiles of outputs in a group; number of parts into which the threads divide them */
+    size_t blocks, splits;
+    size_t unmerged;       /* number of channels before taps were merged with them */
+    ptrdiff_t w_merged;    /* distance of merged taps in `w` */
+    size_t step[AXES], image; /* distances of pixels along each axis, in elements; number of elements of an image */
     size_t (*tap)[AXES];      /* the coordinates of all taps along the axes */
-    size_t *order[AXES];      /* the outputs of each axis, in the order in which they are computed */
-    ptrdiff_t *at[AXES];      /* for each output in this order, and each tap: the element that it reads, or -1 */
+    size_t *order[AXES];      /* the outputs of each axis, in the order of computation */
+    ptrdiff_t *at[AXES];      /* the element that each output, in this order, reads at each tap, or -1 */
     float *packed;            /* the weights, in the order in which tiles read them */
     uint8_t *memory;          /* the memory of all threads */
-    size_t each;              /* bytes of it for each thread */
+    size_t each;              /* number of bytes in `memory` for each thread */
 } Task;
 
 static size_t divisor(size_t x, size_t y) { return y == 0 ? x : divisor(y, x % y); }
@@ -72,7 +76,7 @@ static int plan_axis(Task *task, int k) {
     return 0;
 }
 
-/* An output pixel: its rows of `at`, where the input image begins, and where the output is. */
+/* An output pixel: its rows of `at`, the offset of its input image, and its own offset. */
 typedef struct {
     const ptrdiff_t *at[AXES];
     size_t image, place;
@@ -149,8 +153,8 @@ static void pack(void *context, size_t first, size_t last, size_t participant) {
     }
 }
 
-/* The memory of a thread: the pieces of all tiles, and rows for tiles that are narrower than `columns`. The numbers of
-   the taps that read at least one input follow the structure. */
+/* The memory of a thread: the pieces of all tiles, and rows for tiles that are narrower than `columns`. After the
+   structure come the numbers of the taps that read an input. */
 typedef struct {
     Piece pieces[TAPS * (PIXELS / LEAST_TILE_ROWS)];
     size_t counts[PIXELS / LEAST_TILE_ROWS];
@@ -159,13 +163,13 @@ typedef struct {
 } Tiles;
 
 /* Find the taps that read at least one input for some pixels, and return how many there are. */
-static size_t find_taps(const Task *task, const Pixel *pixels, size_t count, size_t *found) {
+static size_t find_taps(const Task *task, const Pixel *pixels, size_t count, size_t *numbers) {
     size_t taps = 0;
     for (size_t t = 0; t < task->taps; t++) {
         size_t m = 0;
         while (m < count && input_of(task, &pixels[m], task->tap[t]) == NULL)
             m++;
-        found[taps] = t;
+        numbers[taps] = t;
         taps += m < count;
     }
     return taps;
@@ -226,8 +230,9 @@ static void convolve_parts(void *context, size_t first, size_t last, size_t part
         int add = 0;
         for (size_t channel = 0, length; channel < c->channels; channel += length) {
             length = smaller(CHANNELS, c->channels - channel);
-            size_t most = smaller(TAPS, LENGTH / length); /* sums end at these taps, for all pixels */
-            for (size_t tap = 0, taps; tap < all_taps || !add; tap += taps, add = 1) { /* without taps, write zeros */
+            size_t most = smaller(TAPS, LENGTH / length); /* end the sums of all pixels at the same taps */
+            /* without taps, run once to write zeros */
+            for (size_t tap = 0, taps; tap < all_taps || !add; tap += taps, add = 1) {
                 size_t first = tap < all_taps ? active[tap] / most : 0;
                 for (taps = 0; tap + taps < all_taps && active[tap + taps] / most == first;)
                     taps++;
@@ -245,7 +250,8 @@ static void convolve_parts(void *context, size_t first, size_t last, size_t part
     }
 }
 
-/* Return 1 if a vector of outputs reads as many inputs: small groups with as many outputs as channels. */
+/* Return 1 if a vector of outputs reads as many inputs as it has outputs, because groups are small and have as many
+   outputs as channels. */
 static int is_grouped(const Task *task) {
     const Convolution *c = &task->of;
     size_t lanes = task->kernels->lanes;
@@ -325,8 +331,8 @@ static void convolve_depth(void *context, size_t first, size_t last, size_t part
     }
 }
 
-/* The outputs along the last axis for which a tap reads the input: the places in `order` from `start` to `stop`. From
-   one to the next, the input is `apart` elements further. */
+/* A range of outputs along the last axis for which a tap reads the input: the positions in `order` from `start` to
+   `stop`. The inputs of neighbouring outputs are `apart` elements apart. */
 typedef struct {
     size_t start, stop, apart;
 } Span;
@@ -343,12 +349,12 @@ static Span span_of(const Task *task, size_t tap, size_t start, size_t stop) {
     return (Span){start, end, apart};
 }
 
-/* Rows of output pixels along the last axis, or segments of them, for sums of the weights' gradient. */
+/* Some rows of output pixels, or a segment of one row, that are added up at a time for the weights' gradient. */
 typedef struct {
     size_t row, rows, start, stop;
 } Rows;
 
-/* Return the rows after some others: as many as have at most SUMMED_PIXELS pixels together, at least one. */
+/* Return the next rows after `last`: at least one, and as many as have SUMMED_PIXELS pixels or fewer together. */
 static Rows rows_after(const Task *task, Rows last) {
     const Convolution *c = &task->of;
     size_t all = c->images * c->out[0] * c->out[1], width = c->out[2];
@@ -374,7 +380,7 @@ typedef struct {
     const float *a[SUMMED_PIXELS], *b[SUMMED_PIXELS];
 } Scratch;
 
-/* Copy outputs of some rows, as [pixel in the order of `order`][output]. */
+/* Copy the outputs of some rows to an array indexed by [pixel in the order of `order`][output]. */
 static void pack_outputs(const Task *task, float *to, Rows rows, size_t output, size_t count) {
     const Convolution *c = &task->of;
     size_t all = c->groups * c->outputs, place;
@@ -510,7 +516,7 @@ static int merge(Task *task, float **copy) {
     return 0;
 }
 
-/* Return the number of parts for a thread to take at a time, of `count` parts with `work` products each. */
+/* Return the number of parts that a thread takes at a time, if there are `count` parts with `work` products each. */
 static size_t grain(size_t count, size_t work) {
     return smaller(1 + WORK / (work + 1), 1 + count / (PARTS * participants()));
 }
@@ -647,7 +653,7 @@ int read_convolution(const int64_t *n, Convolution *c, size_t sizes[3]) {
         fits = times(&sizes[0], c->in[k]) && times(&sizes[1], c->kernel[k]) && times(&sizes[2], c->out[k]);
     if (!fits)
         return -1;
-    /* the least and the largest index of a weight must be inside w */
+    /* check that the least and the largest index of a weight are inside w */
     ptrdiff_t least = c->w_start, most = c->w_start;
     if (least < 0 || least > (ptrdiff_t)sizes[1])
         return -1;

@@ -13,7 +13,8 @@ static void write_version(const FfiCall *call) {
     FfiMetadata *metadata = ((FfiMetadataExtension *)call->extension)->metadata;
     const FfiVersion *theirs = &call->functions->version;
     metadata->version.major = FFI_MAJOR;
-    metadata->version.minor = theirs->major == FFI_MAJOR ? theirs->minor : 0; /* these parts are the same in all */
+    /* the structures used here are the same in all minor versions */
+    metadata->version.minor = theirs->major == FFI_MAJOR ? theirs->minor : 0;
     metadata->traits = 0;
 }
 
@@ -34,22 +35,22 @@ static size_t size_of_buffer(const FfiBuffer *buffer) {
     return size;
 }
 
-/* Indices into the numbers that a call has as its attribute: the kind of the matrix; the kind of the scales, if they
-   are codes; one flag for each optional argument; then members of `Product`. */
+/* Indices into the attribute of a call, which is an array of numbers: the kind of the matrix; the kind of the scales, if
+   they are codes; one flag for each optional argument; then members of `Product`. */
 enum { KIND, SCALE_KIND, UNITS, LHS, RHS, TRANSPOSED, GROUP, INNER, OUTER, MATRICES, X_MATRICES, PRODUCTS, ROWS, NUMBERS };
 
 /* The arguments are x, words, scales (not for half precision), biases (only for integer codes), then units, lhs and rhs
    if present. */
 static int read_product(const FfiCall *call, const int64_t *n, Product *p) {
-    FfiBuffer *const *given = call->arguments.buffers;
+    FfiBuffer *const *buffers = call->arguments.buffers;
     int codes = n[KIND] < E2M1, halves = n[KIND] >= BFLOAT16;
     int64_t count = 3 + codes - halves + n[UNITS] + n[LHS] + n[RHS];
     if (call->arguments.count != count || call->results.count != 1)
         return -1;
     *p = (Product){.kind = (int)n[KIND],
-                   .scale_kind = codes ? kind_of(given[2]) : (int)n[SCALE_KIND],
-                   .bias_kind = codes ? kind_of(given[3]) : FLOAT32,
-                   .x_kind = kind_of(given[0]),
+                   .scale_kind = codes ? kind_of(buffers[2]) : (int)n[SCALE_KIND],
+                   .bias_kind = codes ? kind_of(buffers[3]) : FLOAT32,
+                   .x_kind = kind_of(buffers[0]),
                    .y_kind = kind_of(call->results.buffers[0]),
                    .transposed = (int)n[TRANSPOSED],
                    .group = (size_t)n[GROUP],
@@ -59,23 +60,23 @@ static int read_product(const FfiCall *call, const int64_t *n, Product *p) {
                    .x_matrices = (size_t)n[X_MATRICES],
                    .products = (size_t)n[PRODUCTS],
                    .rows = (size_t)n[ROWS],
-                   .x = given[0]->data,
-                   .stored = given[1]->data,
-                   .scales = halves ? NULL : given[2]->data,
-                   .biases = codes ? given[3]->data : NULL,
+                   .x = buffers[0]->data,
+                   .stored = buffers[1]->data,
+                   .scales = halves ? NULL : buffers[2]->data,
+                   .biases = codes ? buffers[3]->data : NULL,
                    .y = call->results.buffers[0]->data};
     if (n[RHS])
-        p->rhs = given[--count]->data;
+        p->rhs = buffers[--count]->data;
     if (n[LHS])
-        p->lhs = given[--count]->data;
+        p->lhs = buffers[--count]->data;
     if (n[UNITS])
-        p->units = given[--count]->data;
+        p->units = buffers[--count]->data;
     size_t columns = p->transposed ? p->inner : p->outer, rows = p->transposed ? p->outer : p->inner;
     int fits = p->scale_kind >= 0 && p->bias_kind >= 0 && p->x_kind >= 0 && p->y_kind >= 0 &&
-               size_of_buffer(given[0]) == p->x_matrices * p->rows * p->inner &&
-               size_of_buffer(given[1]) * (halves ? 16 : 32) == p->matrices * rows * columns * bits_of(p->kind) &&
-               (halves ? kind_of(given[1]) == p->kind
-                       : size_of_buffer(given[2]) * p->group == p->matrices * rows * columns) &&
+               size_of_buffer(buffers[0]) == p->x_matrices * p->rows * p->inner &&
+               size_of_buffer(buffers[1]) * (halves ? 16 : 32) == p->matrices * rows * columns * bits_of(p->kind) &&
+               (halves ? kind_of(buffers[1]) == p->kind
+                       : size_of_buffer(buffers[2]) * p->group == p->matrices * rows * columns) &&
                size_of_buffer(call->results.buffers[0]) == p->products * p->rows * p->outer;
     return fits ? 0 : -1;
 }

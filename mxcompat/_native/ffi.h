@@ -54,7 +54,7 @@ typedef struct {
     const int64_t *shape;
 } FfiBuffer;
 
-typedef struct { /* of arguments, and of results */
+typedef struct { /* the arguments, or the results */
     size_t size;
     FfiExtension *extension;
     int64_t count;

@@ -20,7 +20,7 @@ typedef struct {
    count in 32 bits, which makes no difference below 2^31 references.) */
 static inline PyObject *none(void) { return Py_NewRef(Py_None); }
 
-#ifdef __GNUC__ /* the following declarations are private to these files */
+#ifdef __GNUC__ /* the declarations below are private to the module */
 #pragma GCC visibility push(hidden)
 #endif
 

@@ -29,7 +29,7 @@ static INLINE float half_of(uint32_t half) {
 #else
 static float half_of(uint32_t half) {
     uint32_t sign = (half & 0x8000) << 16, size = half & 0x7FFF;
-    if (size < 0x400) /* multiples of 2^-24 */
+    if (size < 0x400) /* subnormal numbers are multiples of 2^-24 */
         return sign ? (float)size * -0x1p-24f : (float)size * 0x1p-24f;
     return float_of(sign | ((size << 13) + (size < 0x7C00 ? 112u << 23 : 224u << 23)));
 }
@@ -51,7 +51,7 @@ static uint16_t to_half(float value) {
     uint32_t sign = bits >> 16 & 0x8000, size = bits & 0x7FFFFFFF;
     if (size > 0x7F800000)
         return (uint16_t)(sign | 0x7E00 | (size >> 13 & 0x3FF));
-    if (size >= 0x477FF000) /* beyond the largest half by at least half a step: infinity */
+    if (size >= 0x477FF000) /* round to infinity if the value exceeds the largest half by half a step */
         return (uint16_t)(sign | 0x7C00);
     if (size < 0x38800000) { /* adding 1/2 rounds to a multiple of 2^-24 */
         float small;
@@ -75,7 +75,7 @@ static uint16_t to_brain(float value) {
 
 static const float E2M1_VALUES[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
-/* The byte in which code k begins, and its shift in this byte. They repeat for every eight codes. */
+/* Find the byte in which code k begins, and the code's shift in this byte. Both repeat for every eight codes. */
 #define BYTE_OF(bits, k) ((k) * (bits) / 8)
 #define SHIFT_OF(bits, k) ((k) * (bits) % 8)
 

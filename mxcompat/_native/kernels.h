@@ -20,8 +20,8 @@ void stop_threads(void);
 enum { CODES_1, CODES_2, CODES_3, CODES_4, CODES_5, CODES_6, CODES_8, E2M1, E4M3, BFLOAT16, FLOAT16, FLOAT32, E8M0 };
 enum { STORED_KINDS = FLOAT16 + 1, AT_ONCE = 4, PADDING = 64 };
 
-/* kernels.c. A row of the matrix: `bytes`, which can be read up to `PADDING` bytes beyond the end. It consists of
-   `groups` groups of `group` elements, a multiple of `lanes`. Each group has a scale and a bias, if the kind has
+/* kernels.c. A row of the matrix. Its `bytes` can be read up to `PADDING` bytes beyond the end. It has `groups`
+   groups of `group` elements; `group` is a multiple of `lanes`. Each group has a scale and a bias, if the kind has
    them. */
 typedef struct {
     const uint8_t *bytes;
@@ -43,7 +43,8 @@ typedef void (*Dots)(const float *x, size_t x_apart, size_t count, const float *
 typedef void (*Sums)(const float *x, size_t x_apart, size_t count, const float *y, size_t y_apart, size_t rows,
                      size_t length, float *out, size_t out_apart);
 typedef void (*Cast)(const void *from, void *to, size_t count);
-/* x = x * scale + bias for each group. The product and the sum are each rounded to a kind. */
+/* x = x * scale + bias for each group. The product and the sum are each rounded to half precision if the kind says
+   so. */
 typedef void (*Rescale)(int kind, float *x, size_t groups, size_t group, const float *scales, const float *biases);
 
 /* One part of a tile's sums: pointers to the rows of the left side, and the offset of the right side in `b`. */
@@ -90,10 +91,10 @@ int choose_kernels(const char *name);
    arrays are C-contiguous. */
 typedef struct {
     int kind, scale_kind, bias_kind, x_kind, y_kind, transposed;
-    size_t inner, outer; /* numbers of columns of x and of y */
+    size_t inner, outer; /* number of columns of x, and of y */
     size_t group;        /* the number of elements of a row that share a scale */
     const void *stored, *scales, *biases, *x;
-    const float *units; /* a factor for the scales of each matrix; or NULL */
+    const float *units; /* a factor for the scales of each matrix, or NULL */
     void *y;
     size_t matrices, x_matrices, products, rows;
     const int32_t *lhs, *rhs;
@@ -125,7 +126,7 @@ void unpack_all(const Unpacking *unpacking);
    input (o * stride + tap * dilation - low) / spread, if this is an integer and inside. The weight of group g,
    output o, channel c and taps t is at w_start + g * w_group + o * w_output + c * w_channel + the sum of t * w_tap. */
 typedef struct {
-    size_t images, groups, channels, outputs; /* channels and outputs of each group */
+    size_t images, groups, channels, outputs; /* number of channels and of outputs in each group */
     size_t in[3], out[3], kernel[3];
     ptrdiff_t stride[3], low[3], dilation[3], spread[3];
     ptrdiff_t w_start, w_group, w_output, w_channel, w_tap[3];

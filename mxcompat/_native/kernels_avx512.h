@@ -50,10 +50,11 @@ TARGET static INLINE NAME(Units) NAME(prepare)(int kind, int bits, float scale, 
     return (NAME(Units)){ADD_PRODUCT(values, s, b), b};
 }
 
-/* Move the codes of sixteen elements to the lowest bits of the lanes. The upper bits may be those of other codes. */
+/* Move the codes of sixteen elements to the lowest bits of the lanes. The upper bits may hold parts of other codes. */
 TARGET static INLINE __m512i NAME(spread)(int bits, const uint8_t *from) {
 #ifdef MULTISHIFT
-    int64_t first, second; /* the eight bytes with the first half of the codes, and with the second */
+    /* the first operand has the bytes of the first half of the codes, the second those of the second half */
+    int64_t first, second;
     memcpy(&first, from, 8);
     memcpy(&second, from + bits, 8);
     __m512i octets = _mm512_set1_epi64(first);

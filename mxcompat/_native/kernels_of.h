@@ -229,7 +229,7 @@ TARGET static void NAME(rescale)(int kind, float *x, size_t groups, size_t group
     }
 }
 
-/* See `convolve.c`. */
+/* These kernels are described in `kernels.h`. */
 TARGET static INLINE void NAME(tile_of)(int vectors, const Piece *pieces, size_t count, size_t length, size_t apart,
                                         const float *b, float *const *out, int add) {
     V sums[TILE_ROWS][2];

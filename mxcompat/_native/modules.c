@@ -17,9 +17,9 @@ static int is_tree(PyObject *x) { return PyDict_Check(x) || PyList_Check(x) || P
 static int is_private(PyObject *name) {
     if (PyUnicode_Check(name))
         return PyUnicode_GetLength(name) > 0 && PyUnicode_ReadChar(name, 0) == '_';
-    PyObject *found = PyObject_CallMethodObjArgs(name, s_startswith, s_underscore, NULL);
-    int result = found == NULL ? -1 : PyObject_IsTrue(found);
-    Py_XDECREF(found);
+    PyObject *answer = PyObject_CallMethodObjArgs(name, s_startswith, s_underscore, NULL);
+    int result = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(answer);
     return result;
 }
 
@@ -48,54 +48,54 @@ static int passes(PyObject *name, PyObject *value, PyObject *frozen) {
         return private < 0 ? -1 : 0;
     if (frozen == NULL)
         return 1;
-    int found = PySequence_Contains(frozen, name);
-    return found < 0 ? -1 : !found;
+    int is_frozen = PySequence_Contains(frozen, name);
+    return is_frozen < 0 ? -1 : !is_frozen;
 }
 
 static PyObject *parameters_of(PyObject *module, int trainable);
 
-/* Return the parameters in a value that passes, an entry of a module with this name. */
+/* Return the parameters in `value`, the entry `name` of a module, for which `passes` is true. */
 static PyObject *parameters_in(PyObject *name, PyObject *value, PyObject *frozen, int trainable);
 
 /* Return the parameters in an item of a list or dictionary, or an empty dictionary if the item does not pass. */
 static PyObject *parameters_below(PyObject *name, PyObject *key, PyObject *item, PyObject *frozen, int trainable) {
-    PyObject *below = frozen == NULL ? Py_NewRef(name) : PyUnicode_FromFormat("%S.%S", name, key), *made = NULL;
+    PyObject *below = frozen == NULL ? Py_NewRef(name) : PyUnicode_FromFormat("%S.%S", name, key), *result = NULL;
     int passed = below == NULL ? -1 : passes(below, item, frozen);
     if (passed >= 0)
-        made = passed ? parameters_in(below, item, frozen, trainable) : PyDict_New();
+        result = passed ? parameters_in(below, item, frozen, trainable) : PyDict_New();
     Py_XDECREF(below);
-    return made;
+    return result;
 }
 
 static PyObject *parameters_in_list(PyObject *name, PyObject *list, PyObject *frozen, int trainable) {
-    PyObject *items = walkable(list), *made = items == NULL ? NULL : PyList_New(0);
-    for (Py_ssize_t k = 0; made != NULL && k < size_of(items); k++) {
+    PyObject *items = walkable(list), *result = items == NULL ? NULL : PyList_New(0);
+    for (Py_ssize_t k = 0; result != NULL && k < size_of(items); k++) {
         PyObject *key = PyLong_FromSsize_t(k), *item = Py_NewRef(item_of(items, k));
-        PyObject *found = key == NULL ? NULL : parameters_below(name, key, item, frozen, trainable);
-        if (found == NULL || PyList_Append(made, found) < 0)
-            Py_CLEAR(made);
-        Py_XDECREF(found);
+        PyObject *inner = key == NULL ? NULL : parameters_below(name, key, item, frozen, trainable);
+        if (inner == NULL || PyList_Append(result, inner) < 0)
+            Py_CLEAR(result);
+        Py_XDECREF(inner);
         Py_DECREF(item);
         Py_XDECREF(key);
     }
     Py_XDECREF(items);
-    return made;
+    return result;
 }
 
 static PyObject *parameters_in_dict(PyObject *name, PyObject *dict, PyObject *frozen, int trainable) {
-    PyObject *made = PyDict_New(), *key, *item;
+    PyObject *result = PyDict_New(), *key, *item;
     Py_ssize_t position = 0;
-    while (made != NULL && PyDict_Next(dict, &position, &key, &item)) {
+    while (result != NULL && PyDict_Next(dict, &position, &key, &item)) {
         Py_INCREF(key); /* formatting a key as a name may run any code */
         Py_INCREF(item);
-        PyObject *found = parameters_below(name, key, item, frozen, trainable);
-        if (found == NULL || PyDict_SetItem(made, key, found) < 0)
-            Py_CLEAR(made);
-        Py_XDECREF(found);
+        PyObject *inner = parameters_below(name, key, item, frozen, trainable);
+        if (inner == NULL || PyDict_SetItem(result, key, inner) < 0)
+            Py_CLEAR(result);
+        Py_XDECREF(inner);
         Py_DECREF(item);
         Py_DECREF(key);
     }
-    return made;
+    return result;
 }
 
 static PyObject *parameters_in(PyObject *name, PyObject *value, PyObject *frozen, int trainable) {
@@ -103,11 +103,11 @@ static PyObject *parameters_in(PyObject *name, PyObject *value, PyObject *frozen
         return Py_NewRef(value);
     if (Py_EnterRecursiveCall(" while the parameters of a module are collected"))
         return NULL;
-    PyObject *made = is_module(value)      ? parameters_of(value, trainable)
+    PyObject *result = is_module(value)      ? parameters_of(value, trainable)
                      : PyDict_Check(value) ? parameters_in_dict(name, value, frozen, trainable)
                                            : parameters_in_list(name, value, frozen, trainable);
     Py_LeaveRecursiveCall();
-    return made;
+    return result;
 }
 
 static PyObject *parameters_of(PyObject *module, int trainable) {
@@ -116,28 +116,28 @@ static PyObject *parameters_of(PyObject *module, int trainable) {
         return NULL;
     if (trainable && PyAnySet_Check(frozen) && PySet_Size(frozen) == 0)
         Py_CLEAR(frozen);
-    PyObject *made = PyDict_New(), *key, *value;
+    PyObject *result = PyDict_New(), *key, *value;
     Py_ssize_t position = 0;
-    while (made != NULL && PyDict_Next(module, &position, &key, &value)) {
+    while (result != NULL && PyDict_Next(module, &position, &key, &value)) {
         Py_INCREF(key);
         Py_INCREF(value);
         int passed = passes(key, value, frozen);
-        PyObject *found = passed == 1 ? parameters_in(key, value, frozen, trainable) : NULL;
-        if (passed && (found == NULL || PyDict_SetItem(made, key, found) < 0))
-            Py_CLEAR(made);
-        Py_XDECREF(found);
+        PyObject *inner = passed == 1 ? parameters_in(key, value, frozen, trainable) : NULL;
+        if (passed && (inner == NULL || PyDict_SetItem(result, key, inner) < 0))
+            Py_CLEAR(result);
+        Py_XDECREF(inner);
         Py_DECREF(value);
         Py_DECREF(key);
     }
     Py_XDECREF(frozen);
-    return made;
+    return result;
 }
 
 static PyObject *parameters(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 2 || !is_module(args[0]))
         return PyErr_Format(PyExc_TypeError, "parameters(module, trainable)");
-    PyObject *found = parameters_of(args[0], args[1] == Py_True);
-    return found == NULL && !PyErr_Occurred() ? none() : found;
+    PyObject *result = parameters_of(args[0], args[1] == Py_True);
+    return result == NULL && !PyErr_Occurred() ? none() : result;
 }
 
 static int put_over(PyObject *target, PyObject *new, int write);
@@ -184,7 +184,7 @@ static int put_list_over(PyObject *target, PyObject *new, int write) {
 static int put_over(PyObject *target, PyObject *new, int write) {
     int dicts = PyDict_Check(target) && PyDict_Check(new);
     if (PyDict_Check(new) && PyDict_Size(new) == 0)
-        return 1; /* nothing to replace; the target may be no tree, for example a function among layers */
+        return 1; /* there is nothing to replace, and the target may be no tree, for example a function among layers */
     if (!dicts && !(PyList_CheckExact(target) && PyList_CheckExact(new)))
         return 0;
     if (Py_EnterRecursiveCall(" while parameters are replaced"))
@@ -281,46 +281,46 @@ static PyObject *gather(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     return gather_tree(args[0], args[1], args[2], &gathered) ? NULL : none();
 }
 
-static int add_operand(PyObject *given, PyObject *x) {
-    return !is_plain_array(x) ? 0 : PyList_Append(given, x) < 0 ? -1 : 1;
+static int add_operand(PyObject *list, PyObject *x) {
+    return !is_plain_array(x) ? 0 : PyList_Append(list, x) < 0 ? -1 : 1;
 }
 
-/* Append a gradient, its parameter and the arrays of its state to `given`, and the names of the state to `slots`. */
-static int add_operands(PyObject *leaf, PyObject *given, PyObject *slots) {
+/* Append a gradient, its parameter and the arrays of its state to `arrays`, and the names of the state to `slots`. */
+static int add_operands(PyObject *leaf, PyObject *arrays, PyObject *slots) {
     PyObject *state = PyTuple_GetItem(leaf, 2), *name, *value;
     if (state == NULL)
         return -1;
     if (!PyDict_Check(state))
         return 0;
-    int going = add_operand(given, PyTuple_GetItem(leaf, 0));
+    int going = add_operand(arrays, PyTuple_GetItem(leaf, 0));
     if (going == 1)
-        going = add_operand(given, PyTuple_GetItem(leaf, 1));
+        going = add_operand(arrays, PyTuple_GetItem(leaf, 1));
     Py_ssize_t position = 0;
     while (going == 1 && PyDict_Next(state, &position, &name, &value))
-        going = add_operand(given, value);
+        going = add_operand(arrays, value);
     if (going != 1)
         return going;
-    PyObject *list = PyDict_Keys(state), *found = list == NULL ? NULL : PyList_AsTuple(list);
+    PyObject *list = PyDict_Keys(state), *names = list == NULL ? NULL : PyList_AsTuple(list);
     Py_XDECREF(list);
-    return append(slots, found);
+    return append(slots, names);
 }
 
 static PyObject *operands(PyObject *Py_UNUSED(module), PyObject *leaves) {
     if (!PyList_Check(leaves))
         return PyErr_Format(PyExc_TypeError, "operands(leaves): a list");
-    PyObject *given = PyList_New(0), *slots = given == NULL ? NULL : PyList_New(0), *result = NULL;
+    PyObject *arrays = PyList_New(0), *slots = arrays == NULL ? NULL : PyList_New(0), *result = NULL;
     int going = slots == NULL ? -1 : 1;
     for (Py_ssize_t k = 0; going == 1 && k < PyList_Size(leaves); k++)
-        going = add_operands(PyList_GetItem(leaves, k), given, slots);
+        going = add_operands(PyList_GetItem(leaves, k), arrays, slots);
     if (going == 1) {
         PyObject *names = PyList_AsTuple(slots);
         if (names != NULL)
-            result = PyTuple_Pack(2, given, names);
+            result = PyTuple_Pack(2, arrays, names);
         Py_XDECREF(names);
     } else if (going == 0)
         result = none();
     Py_XDECREF(slots);
-    Py_XDECREF(given);
+    Py_XDECREF(arrays);
     return result;
 }
 
@@ -339,16 +339,16 @@ static int assign_state(PyObject *state, PyObject *results, Py_ssize_t *position
 static PyObject *assign(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 2 || !PyList_Check(args[0]) || !PyList_Check(args[1]))
         return PyErr_Format(PyExc_TypeError, "assign(leaves, results): lists");
-    PyObject *made = PyList_New(0);
+    PyObject *gradients = PyList_New(0);
     Py_ssize_t position = 0;
-    for (Py_ssize_t k = 0; made != NULL && k < PyList_Size(args[0]); k++) {
+    for (Py_ssize_t k = 0; gradients != NULL && k < PyList_Size(args[0]); k++) {
         PyObject *state = PyTuple_GetItem(PyList_GetItem(args[0], k), 2);
         PyObject *result = PyList_GetItem(args[1], position++);
-        if (state == NULL || result == NULL || PyList_Append(made, result) < 0 ||
+        if (state == NULL || result == NULL || PyList_Append(gradients, result) < 0 ||
             assign_state(state, args[1], &position) < 0)
-            Py_CLEAR(made);
+            Py_CLEAR(gradients);
     }
-    return made;
+    return gradients;
 }
 
 /* Set the class of modules. */

@@ -100,11 +100,11 @@ static PyObject *new_node(
 static int is_own(PyObject *frame) {
     PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
     PyObject *name = PyObject_GetAttr(code, s_filename);
-    PyObject *found = name == NULL ? NULL : PyObject_GetItem(own, name);
-    int result = found == NULL ? -1 : found == Py_True;
+    PyObject *answer = name == NULL ? NULL : PyObject_GetItem(own, name);
+    int result = answer == NULL ? -1 : answer == Py_True;
     Py_DECREF(code);
     Py_XDECREF(name);
-    Py_XDECREF(found);
+    Py_XDECREF(answer);
     return result;
 }
 
@@ -113,12 +113,12 @@ static int is_own(PyObject *frame) {
 static PyObject *caller(void) {
     if (getframe == Py_None)
         return Py_NewRef(Py_None);
-    /* not `sys._getframe`, which calls audit hooks: one that JAX imports (of filelock) doubles the time of an op */
+    /* `sys._getframe` would call audit hooks: a hook that JAX imports (of filelock) doubles the time of an op */
     PyObject *callee = (PyObject *)PyEval_GetFrame();
     if (callee == NULL)
         return none();
     PyObject *frame = PyObject_GetAttr(callee, s_back);
-    if (frame == Py_None) { /* that function has no caller */
+    if (frame == Py_None) { /* the function at the bottom of the stack has no caller */
         Py_DECREF(frame);
         frame = Py_NewRef(callee);
     }
@@ -216,8 +216,8 @@ static PyObject *apply_as(PyObject *Py_UNUSED(module), PyObject *const *args, Py
 static PyObject *aliases(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 3 || !PyList_Check(args[1]))
         return PyErr_Format(PyExc_TypeError, "aliases(op, nodes, trace): nodes are a list");
-    PyObject *made = PyList_New(0);
-    for (Py_ssize_t k = 0; made != NULL && k < PyList_Size(args[1]); k++) {
+    PyObject *result = PyList_New(0);
+    for (Py_ssize_t k = 0; result != NULL && k < PyList_Size(args[1]); k++) {
         PyObject *node = PyList_GetItem(args[1], k), *inputs = NULL, *one = NULL;
         if (!is_node(node))
             PyErr_Format(PyExc_TypeError, "aliases: item %zd is no node", k);
@@ -225,38 +225,38 @@ static PyObject *aliases(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
             Fields *f = (Fields *)node;
             one = new_node(args[0], no_params, inputs, Py_NewRef(f->aval), args[2], f->value, none());
         }
-        if (one == NULL || PyList_Append(made, one) < 0)
-            Py_CLEAR(made);
+        if (one == NULL || PyList_Append(result, one) < 0)
+            Py_CLEAR(result);
         Py_XDECREF(one);
         Py_XDECREF(inputs);
     }
-    return made;
+    return result;
 }
 
 static PyObject *items(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count < 1 || count > 2 || !is_node(args[0]) || !PyTuple_Check(((Fields *)args[0])->aval))
         return PyErr_Format(PyExc_TypeError, "items(of, first=0): of a node with several results");
     Fields *of = (Fields *)args[0];
-    PyObject *avals = of->aval, *made = PyList_New(0);
+    PyObject *avals = of->aval, *result = PyList_New(0);
     Py_ssize_t n = PyTuple_Size(avals), first = count == 2 ? PyLong_AsSsize_t(args[1]) : 0;
     if (first < 0 && !PyErr_Occurred())
         PyErr_Format(PyExc_ValueError, "items: the first is %zd", first);
     if (first < 0)
-        Py_CLEAR(made);
-    for (Py_ssize_t k = first; made != NULL && k < n; k++) {
+        Py_CLEAR(result);
+    for (Py_ssize_t k = first; result != NULL && k < n; k++) {
         PyObject *index = PyLong_FromSsize_t(k), *params = index == NULL ? NULL : PyObject_GetItem(indices, index);
         PyObject *inputs = params == NULL ? NULL : PyTuple_Pack(1, args[0]), *one = NULL;
         if (inputs != NULL)
             one = new_node(
                 item, params, inputs, Py_NewRef(PyTuple_GetItem(avals, k)), of->trace, Py_None, none());
-        if (one == NULL || PyList_Append(made, one) < 0)
-            Py_CLEAR(made);
+        if (one == NULL || PyList_Append(result, one) < 0)
+            Py_CLEAR(result);
         Py_XDECREF(one);
         Py_XDECREF(inputs);
         Py_XDECREF(params);
         Py_XDECREF(index);
     }
-    return made;
+    return result;
 }
 
 /* Count the memory of a value, if it is large enough. */
@@ -333,8 +333,8 @@ static PyObject *store(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
 }
 
 /* Return a list or tuple of the items of an iterable. */
-static PyObject *listed(PyObject *given) {
-    return PyList_CheckExact(given) || PyTuple_Check(given) ? Py_NewRef(given) : PySequence_Tuple(given);
+static PyObject *listed(PyObject *iterable) {
+    return PyList_CheckExact(iterable) || PyTuple_Check(iterable) ? Py_NewRef(iterable) : PySequence_Tuple(iterable);
 }
 
 /* Return an item of a list or tuple, which must be a node, as a borrowed reference, or NULL with an error set. */
@@ -354,42 +354,42 @@ static PyObject *value_of(PyObject *node) {
     return PyObject_GetAttr(node, s_value);
 }
 
-static PyObject *unevaluated(PyObject *Py_UNUSED(module), PyObject *given) {
-    PyObject *nodes = listed(given), *found = nodes == NULL ? NULL : PyList_New(0);
-    for (Py_ssize_t k = 0; found != NULL && k < size_of(nodes); k++) {
+static PyObject *unevaluated(PyObject *Py_UNUSED(module), PyObject *iterable) {
+    PyObject *nodes = listed(iterable), *result = nodes == NULL ? NULL : PyList_New(0);
+    for (Py_ssize_t k = 0; result != NULL && k < size_of(nodes); k++) {
         PyObject *node = Py_XNewRef(node_in(nodes, k)), *value = node == NULL ? NULL : value_of(node);
-        if (value == NULL || (value == Py_None && PyList_Append(found, node) < 0))
-            Py_CLEAR(found);
+        if (value == NULL || (value == Py_None && PyList_Append(result, node) < 0))
+            Py_CLEAR(result);
         Py_XDECREF(value);
         Py_XDECREF(node);
     }
     Py_XDECREF(nodes);
-    return found;
+    return result;
 }
 
-static PyObject *arrays_of(PyObject *Py_UNUSED(module), PyObject *given) {
-    PyObject *nodes = listed(given), *found = nodes == NULL ? NULL : PyList_New(0);
-    for (Py_ssize_t k = 0; found != NULL && k < size_of(nodes); k++) {
+static PyObject *arrays_of(PyObject *Py_UNUSED(module), PyObject *iterable) {
+    PyObject *nodes = listed(iterable), *result = nodes == NULL ? NULL : PyList_New(0);
+    for (Py_ssize_t k = 0; result != NULL && k < size_of(nodes); k++) {
         PyObject *node = node_in(nodes, k), *value = NULL;
         if (node != NULL && ((Fields *)node)->op == scalar)
             continue;
-        if (node == NULL || (value = value_of(node)) == NULL || PyList_Append(found, value) < 0)
-            Py_CLEAR(found);
+        if (node == NULL || (value = value_of(node)) == NULL || PyList_Append(result, value) < 0)
+            Py_CLEAR(result);
         Py_XDECREF(value);
     }
     Py_XDECREF(nodes);
-    return found;
+    return result;
 }
 
-static PyObject *avals_of(PyObject *Py_UNUSED(module), PyObject *given) {
-    PyObject *nodes = listed(given), *found = nodes == NULL ? NULL : PyTuple_New(size_of(nodes));
-    for (Py_ssize_t k = 0; found != NULL && k < size_of(nodes); k++) {
+static PyObject *avals_of(PyObject *Py_UNUSED(module), PyObject *iterable) {
+    PyObject *nodes = listed(iterable), *result = nodes == NULL ? NULL : PyTuple_New(size_of(nodes));
+    for (Py_ssize_t k = 0; result != NULL && k < size_of(nodes); k++) {
         PyObject *node = node_in(nodes, k);
-        if (node == NULL || PyTuple_SetItem(found, k, Py_NewRef(((Fields *)node)->aval)) < 0)
-            Py_CLEAR(found);
+        if (node == NULL || PyTuple_SetItem(result, k, Py_NewRef(((Fields *)node)->aval)) < 0)
+            Py_CLEAR(result);
     }
     Py_XDECREF(nodes);
-    return found;
+    return result;
 }
 
 static PyMemberDef fields_members[] = {
@@ -400,7 +400,7 @@ static PyMemberDef fields_members[] = {
     {"trace", T_OBJECT_EX, offsetof(Fields, trace), 0, NULL},
     {"value", T_OBJECT_EX, offsetof(Fields, value), 0, NULL},
     {"where", T_OBJECT_EX, offsetof(Fields, where), 0, NULL},
-    {"waiting", T_OBJECT, offsetof(Fields, waiting), 0, NULL}, /* None by default */
+    {"waiting", T_OBJECT, offsetof(Fields, waiting), 0, NULL}, /* this field is None by default */
     {NULL, 0, 0, 0, NULL},
 };
 

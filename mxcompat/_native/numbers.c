@@ -18,26 +18,26 @@ static PyObject *item(PyObject *x, Py_ssize_t k) {
     return PyList_CheckExact(x) ? PyList_GetItem(x, k) : PyTuple_GetItem(x, k);
 }
 
-/* Return 1 if `values` is a nested sequence of plain numbers with this shape. Set `found` for each kind of number. No
-   error is set. */
-static int scan(PyObject *values, const Py_ssize_t *shape, int ndim, int *found) {
+/* Return 1 if `values` is a nested sequence of plain numbers with this shape. Set a bit of `present` for each kind of
+   number. No error is set. */
+static int scan(PyObject *values, const Py_ssize_t *shape, int ndim, int *present) {
     if (!is_sequence(values) || length(values) != shape[0])
         return 0;
     for (Py_ssize_t k = 0; k < shape[0]; k++) {
         PyObject *x = item(values, k);
         if (ndim > 1) {
-            if (!scan(x, shape + 1, ndim - 1, found))
+            if (!scan(x, shape + 1, ndim - 1, present))
                 return 0;
         } else if (PyFloat_CheckExact(x))
-            *found |= 1 << FLOATS;
+            *present |= 1 << FLOATS;
         else if (PyBool_Check(x))
-            *found |= 1 << BOOLS;
+            *present |= 1 << BOOLS;
         else if (PyLong_CheckExact(x)) {
             int overflow;
             long long n = PyLong_AsLongLongAndOverflow(x, &overflow);
             if (overflow || n < INT32_MIN || n > INT32_MAX)
                 return 0;
-            *found |= 1 << INTS;
+            *present |= 1 << INTS;
         } else
             return 0;
     }
@@ -82,14 +82,14 @@ static PyObject *numbers(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     if (count != 2)
         return PyErr_Format(PyExc_TypeError, "numbers(values, dtype)");
     Py_ssize_t shape[MOST_AXES];
-    int ndim = 0, found = 0;
+    int ndim = 0, present = 0;
     for (PyObject *first = args[0]; is_sequence(first); first = item(first, 0)) {
         Py_ssize_t n = length(first);
         RETURN_NONE_IF(n == 0 || ndim == MOST_AXES);
         shape[ndim++] = n;
     }
-    RETURN_NONE_IF(ndim == 0 || !scan(args[0], shape, ndim, &found));
-    int kind = found & 1 << FLOATS ? FLOATS : found & 1 << INTS ? INTS : BOOLS;
+    RETURN_NONE_IF(ndim == 0 || !scan(args[0], shape, ndim, &present));
+    int kind = present & 1 << FLOATS ? FLOATS : present & 1 << INTS ? INTS : BOOLS;
     if (args[1] != Py_None && args[1] != PyTuple_GetItem(PyTuple_GetItem(kinds, kind), 0)) {
         RETURN_NONE_IF(args[1] != PyTuple_GetItem(PyTuple_GetItem(kinds, FLOATS), 0));
         kind = FLOATS;
@@ -181,13 +181,13 @@ static PyObject *number(PyObject *Py_UNUSED(module), PyObject *value) {
     const char *format = memory.format == NULL ? "" : memory.format + (memory.format[0] == '=');
     int single = memory.len == memory.itemsize && format[0] != 0 && format[1] == 0;
     char letter = format[0];
-    if (letter == 'l') /* a long has 4 or 8 bytes, depending on the platform, and 4 after '=' */
+    if (letter == 'l') /* a long has 4 or 8 bytes, depending on the platform, or 4 if the format begins with '=' */
         letter = memory.itemsize == 8 ? 'q' : 'i';
     if (letter == 'L')
         letter = memory.itemsize == 8 ? 'Q' : 'I';
-    PyObject *found = single ? number_at(memory.buf, letter) : none();
+    PyObject *result = single ? number_at(memory.buf, letter) : none();
     PyBuffer_Release(&memory);
-    return found;
+    return result;
 }
 
 static PyMethodDef functions[] = {

@@ -22,9 +22,9 @@ typedef struct Job {
     Part part;
     void *context;
     size_t count, grain;
-    size_t next;      /* the start of the next part; atomic */
-    size_t joined;    /* number of threads that have joined so far; written under the lock */
-    size_t inside;    /* number of threads that work on it now; written under the lock, read also without it */
+    size_t next;      /* start of the next part; updated atomically */
+    size_t joined;    /* number of threads that have joined so far; written with the lock held */
+    size_t inside;    /* number of threads that run parts now; written with the lock held, also read without it */
     struct Job *after;
 } Job;
 
@@ -51,8 +51,8 @@ static size_t processors(void) {
     if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
         return (size_t)CPU_COUNT(&allowed);
 #endif
-    long found = sysconf(_SC_NPROCESSORS_ONLN);
-    return found > 0 ? (size_t)found : 1;
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? (size_t)count : 1;
 }
 
 static void take_parts(Job *job, size_t participant) {
@@ -95,7 +95,7 @@ static void *work(void *nothing) {
     return nothing;
 }
 
-/* Start the threads, unless that was tried before. The caller must hold the lock. */
+/* Start the threads at the first call. The caller must hold the lock. */
 static void start(void) {
     if (pool.started)
         return;
@@ -106,9 +106,9 @@ static void start(void) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals must go to Python's threads */
-    size_t wanted = processors() - 1;
-    while (pool.threads < wanted && pool.threads < MOST_THREADS &&
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals must be delivered to Python's threads */
+    size_t most = processors() - 1;
+    while (pool.threads < most && pool.threads < MOST_THREADS &&
            pthread_create(&pool.ids[pool.threads], &attributes, work, NULL) == 0)
         pool.threads++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -120,9 +120,9 @@ size_t participants(void) {
     pthread_mutex_lock(&pool.lock);
     if (!pool.stopping)
         start();
-    size_t found = pool.threads + 1;
+    size_t count = pool.threads + 1;
     pthread_mutex_unlock(&pool.lock);
-    return found;
+    return count;
 }
 
 /* Call `part` for ranges of `grain` numbers, from 0 to `count`. Each thread passes its own number, below

@@ -8,16 +8,17 @@
 #include <string.h>
 
 enum {
-    FEW_ROWS = 2,      /* most rows of x for which each row reads the whole matrix */
-    MOST_ROWS = 128,   /* most rows of x that share an unpacked tile */
-    WAVE_ROWS = 256,   /* most rows of x that are converted to floats at a time */
-    PANEL_ROWS = 32,   /* rows of a transposed matrix that one thread multiplies at a time */
-    TILE_LENGTH = 1024, /* elements of these rows that are unpacked at a time */
-    PANEL_COLUMNS = 512, /* columns of a matrix that is not transposed, for one thread at a time */
-    TILE_ROWS = 32, /* rows of these columns that are unpacked at a time */
-    WORK = 1 << 18, /* least work that a thread takes at a time, in elements and products */
-    NEXT_ROWS = 4, /* rows between the unpacked row and the prefetched one, in a tile */
-    OVER = 16       /* most bytes that a kernel reads beyond a row; most elements that it takes at a time */
+    FEW_ROWS = 2,      /* maximum number of rows of x that each read the whole matrix */
+    MOST_ROWS = 128,   /* maximum number of rows of x that share an unpacked tile */
+    WAVE_ROWS = 256,   /* maximum number of rows of x that are converted to floats at a time */
+    PANEL_ROWS = 32,   /* number of rows of a transposed matrix that one thread multiplies at a time */
+    TILE_LENGTH = 1024, /* number of elements of these rows that are unpacked at a time */
+    PANEL_COLUMNS = 512, /* number of columns that one thread takes at a time, for a matrix that is not transposed */
+    TILE_ROWS = 32, /* number of rows of these columns that are unpacked at a time */
+    WORK = 1 << 18, /* minimum work that a thread takes at a time, in elements and products */
+    NEXT_ROWS = 4, /* number of rows in a tile between the unpacked row and the prefetched one */
+    /* maximum number of bytes that a kernel reads beyond a row, and of elements that it takes at a time */
+    OVER = 16
 };
 
 static size_t padded(size_t count) { return (count + 15) / 16 * 16; }
@@ -31,11 +32,11 @@ typedef struct {
 typedef struct {
     const Product *of;
     const Kernels *kernels;
-    size_t columns, row_bytes, matrix_rows, groups; /* sizes of a matrix as it is stored */
-    size_t x_apart, panels, tile, sums, scratch; /* the last three: sizes in floats for each thread */
-    const uint8_t *end;  /* end of all matrices */
-    size_t *lines;       /* row numbers in x of the current wave, then their row numbers in y */
-    float *x, *memory;   /* the rows of x as floats; the memory of all threads */
+    size_t columns, row_bytes, matrix_rows, groups; /* the sizes of a stored matrix */
+    size_t x_apart, panels, tile, sums, scratch; /* the last three are sizes of a thread's memory, in floats */
+    const uint8_t *end;  /* the end of all matrices */
+    size_t *lines;       /* for each row of the current wave, its number in x; after these, its number in y */
+    float *x, *memory;   /* the rows of x, converted to floats; and the memory of all threads */
     const Block *blocks;
 } Task;
 
@@ -158,7 +159,7 @@ static void multiply_row(const Task *task, const Memory *memory, size_t matrix, 
             find_rows(task, memory, matrix, start + n, k, length, there, rows);
             for (size_t r = there; r < AT_ONCE; r++)
                 rows[r] = rows[0];
-            size_t before = (AT_ONCE - 1) * k * bits_of(task->of->kind) / 8; /* bytes already prefetched */
+            size_t before = (AT_ONCE - 1) * k * bits_of(task->of->kind) / 8; /* number of bytes already prefetched */
             task->kernels->dot[task->of->kind](rows, length / group, group, TILE_LENGTH / group,
                                                AT_ONCE * task->row_bytes + before, x + k, total);
         }
@@ -193,8 +194,8 @@ static size_t add_up(const Task *task, const Memory *memory, size_t matrix, size
     return k;
 }
 
-/* Multiply rows of x by columns of a matrix that is not transposed. Few rows read the matrix themselves; more rows
-   share unpacked tiles. */
+/* Multiply rows of x by columns of a matrix that is not transposed. If there are few rows, each reads the matrix
+   itself. Otherwise they share unpacked tiles. */
 static void multiply_columns(const Task *task, const Memory *memory, const Block *block, size_t start, size_t count,
                              const float *x, float *sums) {
     size_t k = 0;

@@ -3,7 +3,7 @@
 #include "in_c.h"
 #include "kernels.h"
 
-enum { QUIET_WORK = 1 << 16 }; /* the number of elements up to which the interpreter's lock is kept */
+enum { QUIET_WORK = 1 << 16 }; /* maximum number of elements for which the interpreter's lock is kept */
 
 /* The buffers of arguments. Each argument is C-contiguous, or None. */
 typedef struct {

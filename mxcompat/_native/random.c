@@ -2,7 +2,7 @@
 #include "in_c.h"
 #include <stdint.h>
 
-#ifdef __GNUC__ /* the compiler maps it to the processor's vectors */
+#ifdef __GNUC__ /* the compiler maps this type to the processor's vectors */
 typedef uint32_t Lanes __attribute__((vector_size(32)));
 #else
 typedef uint32_t Lanes;

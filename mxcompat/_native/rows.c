@@ -61,7 +61,7 @@ FOLD(uint32_t, PRODUCT, )
 FOLD(uint8_t, LARGER, )
 FOLD(uint8_t, SMALLER, )
 
-/* Scan `WIDTH` lines, which are `apart` elements apart. The elements of a line are `stride` apart. */
+/* Scan `WIDTH` lines at once. Lines are `apart` elements apart, and the elements of a line are `stride` apart. */
 #define SCANNED(type, combine, WIDTH)                                                                                  \
     static void scanned_##type##_##combine##_##WIDTH(type *to, const type *from, Py_ssize_t count, Py_ssize_t stride,  \
                                                      Py_ssize_t apart) {                                               \

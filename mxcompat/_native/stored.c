@@ -3,9 +3,9 @@
 #include <string.h>
 
 enum {
-    OVER = 16,          /* most elements, or bytes, that a kernel takes at a time */
-    MOST_GROUP = 128,   /* most elements of a group for `unpack_all` */
-    GROUPS = 16,        /* groups that are unpacked at a time */
+    OVER = 16,          /* maximum number of elements, or of bytes, that a kernel takes at a time */
+    MOST_GROUP = 128,   /* maximum number of elements of a group for `unpack_all` */
+    GROUPS = 16,        /* number of groups that are unpacked at a time */
     CAST_AT_ONCE = 1 << 14,
     UNPACKED_AT_ONCE = 1 << 15,
 };
@@ -79,7 +79,7 @@ static void unpack_groups(void *context, size_t first, size_t last, size_t parti
         memcpy(bytes, (const uint8_t *)u->stored + first * u->group * bits / 8, length * bits / 8);
         to_floats(u->scale_kind, (const uint8_t *)u->scales + first * item_size(u->scale_kind), scales, count);
         Row row = {bytes, scales, NULL};
-        if (u->kind < E2M1) { /* unpack the codes without scales; `rescale` applies these with rounding */
+        if (u->kind < E2M1) { /* unpack the codes without scales: `rescale` applies the scales, with rounding */
             to_floats(u->bias_kind, (const uint8_t *)u->biases + first * item_size(u->bias_kind), biases, count);
             row = (Row){bytes, ones, zeros};
         } else {

@@ -27,20 +27,20 @@ static int flatten_item(PyObject *item, PyObject *out, int require_array);
 
 static int flatten_items(PyObject *tree, PyObject *out, int require_array) {
     PyObject *items = walkable(tree);
-    int found = items == NULL ? -1 : 1;
-    for (Py_ssize_t k = 0; found == 1 && k < size_of(items); k++)
-        found = flatten_item(item_of(items, k), out, require_array);
+    int going = items == NULL ? -1 : 1;
+    for (Py_ssize_t k = 0; going == 1 && k < size_of(items); k++)
+        going = flatten_item(item_of(items, k), out, require_array);
     Py_XDECREF(items);
-    return found;
+    return going;
 }
 
 static int flatten_dict(PyObject *tree, PyObject *out, int require_array) {
     PyObject *key, *item;
     Py_ssize_t position = 0;
-    int found = 1;
-    while (found == 1 && PyDict_Next(tree, &position, &key, &item))
-        found = flatten_item(item, out, require_array);
-    return found;
+    int going = 1;
+    while (going == 1 && PyDict_Next(tree, &position, &key, &item))
+        going = flatten_item(item, out, require_array);
+    return going;
 }
 
 static int flatten_item(PyObject *item, PyObject *out, int require_array) {
@@ -51,78 +51,78 @@ static int flatten_item(PyObject *item, PyObject *out, int require_array) {
         return !require_array;
     if (Py_EnterRecursiveCall(" while a tree is flattened"))
         return -1;
-    Py_INCREF(item); /* the tree may change during the walk */
-    int found = is_dict ? flatten_dict(item, out, require_array) : flatten_items(item, out, require_array);
+    Py_INCREF(item); /* the walk may run code that changes the tree, so keep the item alive */
+    int going = is_dict ? flatten_dict(item, out, require_array) : flatten_items(item, out, require_array);
     Py_DECREF(item);
     Py_LeaveRecursiveCall();
-    return found;
+    return going;
 }
 
 static PyObject *flatten(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     if (count != 3 || !PyList_Check(args[1]))
         return PyErr_Format(PyExc_TypeError, "flatten(tree, out, require_array): out is a list");
-    int found = flatten_item(args[0], args[1], args[2] == Py_True);
-    return found < 0 ? NULL : PyBool_FromLong(found);
+    int going = flatten_item(args[0], args[1], args[2] == Py_True);
+    return going < 0 ? NULL : PyBool_FromLong(going);
 }
 
 static PyObject *rebuild_item(PyObject *item, PyObject *leaves);
 
 /* Return a list of the rebuilt items of a list or tuple. */
 static PyObject *rebuild_items(PyObject *sequence, PyObject *leaves) {
-    PyObject *items = walkable(sequence), *made = items == NULL ? NULL : PyList_New(0);
-    for (Py_ssize_t k = 0; made != NULL && k < size_of(items); k++) {
+    PyObject *items = walkable(sequence), *result = items == NULL ? NULL : PyList_New(0);
+    for (Py_ssize_t k = 0; result != NULL && k < size_of(items); k++) {
         PyObject *item = Py_NewRef(item_of(items, k)), *other = rebuild_item(item, leaves);
         Py_DECREF(item);
-        if (other == NULL || PyList_Append(made, other) < 0)
-            Py_CLEAR(made);
+        if (other == NULL || PyList_Append(result, other) < 0)
+            Py_CLEAR(result);
         Py_XDECREF(other);
     }
     Py_XDECREF(items);
-    return made;
+    return result;
 }
 
 static PyObject *rebuild_dict(PyObject *dict, PyObject *leaves) {
-    PyObject *made = PyDict_New(), *key, *item;
+    PyObject *result = PyDict_New(), *key, *item;
     Py_ssize_t position = 0;
-    while (made != NULL && PyDict_Next(dict, &position, &key, &item)) {
+    while (result != NULL && PyDict_Next(dict, &position, &key, &item)) {
         Py_INCREF(key);
         Py_INCREF(item);
         PyObject *other = rebuild_item(item, leaves);
-        if (other == NULL || PyDict_SetItem(made, key, other) < 0)
-            Py_CLEAR(made);
+        if (other == NULL || PyDict_SetItem(result, key, other) < 0)
+            Py_CLEAR(result);
         Py_XDECREF(other);
         Py_DECREF(item);
         Py_DECREF(key);
     }
-    return made;
+    return result;
 }
 
 static PyObject *rebuild_tuple(PyObject *tuple, PyObject *leaves) {
-    PyObject *items = rebuild_items(tuple, leaves), *made = NULL;
+    PyObject *items = rebuild_items(tuple, leaves), *result = NULL;
     if (items != NULL)
-        made = PyTuple_CheckExact(tuple) ? PyList_AsTuple(items)
+        result = PyTuple_CheckExact(tuple) ? PyList_AsTuple(items)
                                          : PyObject_CallFunctionObjArgs(like_tuple, tuple, items, NULL);
     Py_XDECREF(items);
-    return made;
+    return result;
 }
 
 /* Return the tree with each array, or each LEAF, replaced by the next of `leaves`. */
 static PyObject *rebuild_item(PyObject *item, PyObject *leaves) {
-    PyObject *made = NULL;
+    PyObject *result = NULL;
     if (is_leaf(item)) {
-        made = PyIter_Next(leaves);
-        if (made == NULL && !PyErr_Occurred())
+        result = PyIter_Next(leaves);
+        if (result == NULL && !PyErr_Occurred())
             PyErr_SetNone(PyExc_StopIteration);
-        return made;
+        return result;
     }
     int is_dict = PyDict_Check(item), is_list = PyList_Check(item);
     if (!is_dict && !is_list && !PyTuple_Check(item))
         return Py_NewRef(item);
     if (Py_EnterRecursiveCall(" while a tree is rebuilt"))
         return NULL;
-    made = is_dict ? rebuild_dict(item, leaves) : is_list ? rebuild_items(item, leaves) : rebuild_tuple(item, leaves);
+    result = is_dict ? rebuild_dict(item, leaves) : is_list ? rebuild_items(item, leaves) : rebuild_tuple(item, leaves);
     Py_LeaveRecursiveCall();
-    return made;
+    return result;
 }
 
 static PyObject *rebuild(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
@@ -136,9 +136,9 @@ static PyObject *rebuild(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
 typedef struct {
     PyObject *arrays, *slots, *tuples;
     int require_array;
-} Found;
+} Results;
 
-static int find_item(PyObject *container, PyObject *key, PyObject *item, Found *found);
+static int find_item(PyObject *container, PyObject *key, PyObject *item, Results *results);
 
 /* Append a new item to a list, and steal the reference to it. */
 int append(PyObject *list, PyObject *item) {
@@ -148,38 +148,38 @@ int append(PyObject *list, PyObject *item) {
 }
 
 /* Search the items of `sequence`, which are also the items of `container`. */
-static int find_items(PyObject *container, PyObject *sequence, Found *found) {
+static int find_items(PyObject *container, PyObject *sequence, Results *results) {
     int going = 1;
     for (Py_ssize_t k = 0; going == 1 && k < size_of(sequence); k++) {
         PyObject *key = PyLong_FromSsize_t(k);
-        going = key == NULL ? -1 : find_item(container, key, item_of(sequence, k), found);
+        going = key == NULL ? -1 : find_item(container, key, item_of(sequence, k), results);
         Py_XDECREF(key);
     }
     return going;
 }
 
-static int find_in_dict(PyObject *dict, Found *found) {
+static int find_in_dict(PyObject *dict, Results *results) {
     PyObject *key, *item;
     Py_ssize_t position = 0;
     int going = 1;
     while (going == 1 && PyDict_Next(dict, &position, &key, &item))
-        going = find_item(dict, key, item, found);
+        going = find_item(dict, key, item, results);
     return going;
 }
 
-static int find_in_list(PyObject *list, Found *found) {
+static int find_in_list(PyObject *list, Results *results) {
     PyObject *items = walkable(list);
-    int going = items == NULL ? -1 : find_items(list, items, found);
+    int going = items == NULL ? -1 : find_items(list, items, results);
     Py_XDECREF(items);
     return going;
 }
 
-static int find_in_tuple(PyObject *container, PyObject *key, PyObject *tuple, Found *found) {
+static int find_in_tuple(PyObject *container, PyObject *key, PyObject *tuple, Results *results) {
     PyObject *content = PySequence_List(tuple);
-    Py_ssize_t before = PyList_Size(found->arrays);
-    int going = content == NULL ? -1 : find_items(content, tuple, found);
-    if (going == 1 && PyList_Size(found->arrays) > before)
-        going = append(found->tuples, PyTuple_Pack(4, container, key, tuple, content));
+    Py_ssize_t before = PyList_Size(results->arrays);
+    int going = content == NULL ? -1 : find_items(content, tuple, results);
+    if (going == 1 && PyList_Size(results->arrays) > before)
+        going = append(results->tuples, PyTuple_Pack(4, container, key, tuple, content));
     Py_XDECREF(content);
     return going;
 }
@@ -196,21 +196,21 @@ static int has_numbers_only(PyObject *sequence) {
     return 1;
 }
 
-static int find_item(PyObject *container, PyObject *key, PyObject *item, Found *found) {
+static int find_item(PyObject *container, PyObject *key, PyObject *item, Results *results) {
     if (is_array(item))
-        return PyList_Append(found->arrays, item) < 0 ? -1 : append(found->slots, PyTuple_Pack(2, container, key));
+        return PyList_Append(results->arrays, item) < 0 ? -1 : append(results->slots, PyTuple_Pack(2, container, key));
     int is_dict = PyDict_Check(item), is_list = PyList_Check(item), is_tuple = PyTuple_Check(item);
     if (!is_dict && !is_list && !is_tuple)
-        return !found->require_array;
-    if (!is_dict && !found->require_array && has_numbers_only(item))
+        return !results->require_array;
+    if (!is_dict && !results->require_array && has_numbers_only(item))
         return 1;
     if (Py_EnterRecursiveCall(" while arrays are looked for in a tree"))
         return -1;
-    Py_INCREF(key); /* the tree may change during the walk */
+    Py_INCREF(key); /* the walk may run code that changes the tree, so keep the item alive */
     Py_INCREF(item);
-    int going = is_dict   ? find_in_dict(item, found)
-                : is_list ? find_in_list(item, found)
-                          : find_in_tuple(container, key, item, found);
+    int going = is_dict   ? find_in_dict(item, results)
+                : is_list ? find_in_list(item, results)
+                          : find_in_tuple(container, key, item, results);
     Py_DECREF(item);
     Py_DECREF(key);
     Py_LeaveRecursiveCall();
@@ -220,12 +220,12 @@ static int find_item(PyObject *container, PyObject *key, PyObject *item, Found *
 /* Search the item under one key of the outermost container. If the key is in `wanted`, append its arrays' positions to
    `noted`. */
 static int find_under(
-    PyObject *container, PyObject *key, PyObject *item, PyObject *wanted, Found *found, PyObject *noted) {
-    Py_ssize_t before = PyList_Size(found->arrays);
-    int going = found->require_array = PySequence_Contains(wanted, key);
+    PyObject *container, PyObject *key, PyObject *item, PyObject *wanted, Results *results, PyObject *noted) {
+    Py_ssize_t before = PyList_Size(results->arrays);
+    int going = results->require_array = PySequence_Contains(wanted, key);
     if (going >= 0)
-        going = find_item(container, key, item, found);
-    for (Py_ssize_t k = before; going == 1 && found->require_array && k < PyList_Size(found->arrays); k++)
+        going = find_item(container, key, item, results);
+    for (Py_ssize_t k = before; going == 1 && results->require_array && k < PyList_Size(results->arrays); k++)
         going = append(noted, PyLong_FromSsize_t(k));
     return going;
 }
@@ -234,15 +234,15 @@ static PyObject *find(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     if (count != 5 || !(PyList_Check(args[0]) || PyDict_Check(args[0])) || !PyList_Check(args[2]) ||
         !PyList_Check(args[3]) || !PyList_Check(args[4]))
         return PyErr_Format(PyExc_TypeError, "find(container, wanted, arrays, slots, tuples): lists");
-    Found found = {args[2], args[3], args[4], 0};
+    Results results = {args[2], args[3], args[4], 0};
     PyObject *container = args[0], *wanted = args[1], *noted = PyList_New(0), *key, *item;
     Py_ssize_t position = 0;
     int going = noted == NULL ? -1 : 1;
     if (PyDict_Check(container)) {
         while (going == 1 && PyDict_Next(container, &position, &key, &item)) {
-            Py_INCREF(key); /* comparing it with the wanted keys may run any code */
+            Py_INCREF(key); /* the comparison with the wanted keys may run any code */
             Py_INCREF(item);
-            going = find_under(container, key, item, wanted, &found, noted);
+            going = find_under(container, key, item, wanted, &results, noted);
             Py_DECREF(item);
             Py_DECREF(key);
         }
@@ -250,7 +250,7 @@ static PyObject *find(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
         for (Py_ssize_t k = 0; going == 1 && k < PyList_Size(container); k++) {
             key = PyLong_FromSsize_t(k);
             item = Py_NewRef(PyList_GetItem(container, k));
-            going = key == NULL ? -1 : find_under(container, key, item, wanted, &found, noted);
+            going = key == NULL ? -1 : find_under(container, key, item, wanted, &results, noted);
             Py_XDECREF(key);
             Py_DECREF(item);
         }

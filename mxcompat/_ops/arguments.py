@@ -1,4 +1,4 @@
-"""Checks and conversions of arguments: arrays, axes, shapes, dtypes and flags. No other module has them.
+"""Checks and conversions of arguments: arrays, axes, shapes, dtypes and flags. No other module has such checks.
 
 The results for axes and shapes are hashable and contain only `int`, so that they can be parameters of an op. The error
 messages are MLX's where MLX has a message of its own. The messages of MLX's binding layer are in `_array/errors.py`.
@@ -22,8 +22,7 @@ __all__ = [
 
 INVALID = "Invalid axis {axis} for array with {ndim} dimensions."
 OUT_OF_BOUNDS = "[{name}] Axis {axis} is out of bounds for array with {ndim} dimensions."
-"""MLX's message for an axis that an array does not have: the first one is used by reductions, the second by most
-ops."""
+"""MLX's two messages for an axis that an array does not have. Reductions use the first, and most ops the second."""
 
 _LOW, _HIGH = -(2**31), 2**31 - 1
 
@@ -203,8 +202,8 @@ def require_text(value: Any, function: str, argument: str) -> str:
 
 
 def any_number(value: Any, function: str, argument: str) -> float:
-    """Return a real number, also from a 0-dimensional array, as a Python float. Raises TypeError for anything else."""
-    number: Any = None if isinstance(value, (str, bytes, bytearray)) else value  # float() would also parse text
+    """Return a real number or a 0-dimensional array as a Python float. Raises TypeError for anything else."""
+    number: Any = None if isinstance(value, (str, bytes, bytearray)) else value  # `float` would also parse text
     try:
         return float(number)
     except (TypeError, ValueError, OverflowError):

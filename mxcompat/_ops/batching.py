@@ -26,7 +26,7 @@ def rank(inputs: Sequence[Node], batched: Sequence[bool]) -> int:
 
 
 def aligned(inputs: Sequence[Node], batched: Sequence[bool], ndim: int) -> tuple[Node, ...]:
-    """Return the inputs, reshaped so that they broadcast against each other as before.
+    """Return the inputs, reshaped so that they broadcast against each other as before the batching.
 
     A batched input with fewer than `ndim` axes besides the batch axis gets axes of size 1 after the batch axis.
     Unbatched inputs broadcast unchanged.
@@ -45,14 +45,14 @@ def broadcast_unbatched(node: Node, size: int) -> Node:
 
 
 def all_batched(inputs: Sequence[Node], batched: Sequence[bool], size: int) -> tuple[Node, ...]:
-    """Return the inputs, all of them with a batch axis."""
+    """Return the inputs with a batch axis each."""
     return tuple([n if on else broadcast_unbatched(n, size) for n, on in zip(inputs, batched, strict=True)])
 
 
 def batched_elementwise(
     op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int
 ) -> Node | None:
-    """Apply the batching rule for ops whose inputs broadcast against each other and whose params name no axis."""
+    """Batch an op whose inputs broadcast against each other and whose params name no axis."""
     if len(inputs) > 1:
         inputs = aligned(inputs, batched, rank(inputs, batched))
     return apply(op, inputs, params)

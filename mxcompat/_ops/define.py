@@ -108,7 +108,7 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Sample(NamedTuple):
-    """How to test an elementwise op: the range of its inputs, and the allowed distance from real MLX.
+    """The settings for the tests of an elementwise op: the range of its inputs, and the allowed distance from real MLX.
 
     Args:
         low, high: the range of real inputs, and of both parts of complex inputs.
@@ -134,8 +134,8 @@ SAMPLES: dict[str, Sample] = {}
 
 
 def halves_in_float32(impl: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `impl`, a function of JAX arrays with one dtype, such that it computes half precision in float32 and
-    rounds once."""
+    """Return a version of `impl` that computes half precision in float32 and rounds once. `impl` is a function of JAX
+    arrays with one dtype."""
 
     def rounded_once(*xs: Any) -> Any:
         dtype = xs[0].dtype
@@ -254,9 +254,9 @@ def _positional(function: Any) -> Any:
     The result has its own code object. A wrapper would make each call take 1.5 times as long.
     """
     code = function.__code__.replace(co_argcount=2, co_posonlyargcount=2, co_kwonlyargcount=1)
-    made = FunctionType(code, function.__globals__, closure=function.__closure__)
-    made.__annotations__, made.__kwdefaults__ = function.__annotations__, {"stream": None}
-    return made
+    copy = FunctionType(code, function.__globals__, closure=function.__closure__)
+    copy.__annotations__, copy.__kwdefaults__ = function.__annotations__, {"stream": None}
+    return copy
 
 
 def _alone(value: Any, like: Dtype | None = None) -> Node:
@@ -292,7 +292,7 @@ _OF_KIND = {"b": "bool", "u": "an unsigned integer", "i": "a signed integer", "f
 
 
 def _refused(not_for: str, when: str) -> tuple[str, ...]:
-    """Return the "Raises" entries for the dtype kinds that are refused."""
+    """Return the "Raises" entries of a docstring for the dtype kinds that the op refuses."""
     kinds = " or ".join(_OF_KIND[kind] for kind in not_for)
     return (f"ValueError: if {when} {kinds}.",) if kinds else ()
 

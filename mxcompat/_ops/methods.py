@@ -20,7 +20,7 @@ _SAME = (
     "prod", "reciprocal", "round", "rsqrt", "sin", "split", "sqrt", "square", "squeeze", "std", "sum", "swapaxes",
     "var", "view",
 )  # fmt: skip
-"""Methods whose arguments are those of the function after its first argument."""
+"""Methods that take the same arguments as the function, without its first one."""
 
 _PROPERTIES = {"transpose": "T", "matrix_transpose": "mT", "real": "real", "imag": "imag"}
 
@@ -45,12 +45,12 @@ def attach(functions: Mapping[str, Any]) -> None:
     attach_operators(functions)
 
 
-def _ints(given: tuple[Any, ...], what: str) -> tuple[int, ...]:
-    """Return ints that are given one by one, or as a sequence in the first argument. MLX ignores arguments after
-    that."""
-    listed = bool(given) and type(given[0]) is not int and is_sequence(given[0])
+def _ints(arguments: tuple[Any, ...], what: str) -> tuple[int, ...]:
+    """Return ints that are given as separate arguments, or as a sequence in the first one. MLX ignores arguments after
+    a sequence."""
+    listed = bool(arguments) and type(arguments[0]) is not int and is_sequence(arguments[0])
     try:
-        return plain(given[0] if listed else given)
+        return plain(arguments[0] if listed else arguments)
     except (TypeError, OverflowError) as error:
         if listed and isinstance(error, OverflowError):
             raise

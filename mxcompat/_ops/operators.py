@@ -34,7 +34,7 @@ _ARITHMETIC = {
     "remainder": ("mod", "modulus"),
     "power": ("pow", "power"),
 }
-"""Operators with a plain, a reflected and an in-place method."""
+"""Names and ops of operators that have a plain, a reflected and an in-place method."""
 
 _BITWISE = {
     "bitwise_and": ("and", "bitwise and"),
@@ -43,7 +43,8 @@ _BITWISE = {
     "left_shift": ("lshift", "left shift"),
     "right_shift": ("rshift", "right shift"),
 }
-"""Operators with a plain, an in-place and a reflected method. MLX lacks the reflected one, see `_reflected`."""
+"""Names and ops of operators that have a plain and an in-place method. MLX lacks the reflected one, see `_reflected`.
+"""
 
 _COMPARISONS = {
     "less": ("lt", "less than"),
@@ -64,13 +65,13 @@ def attach_operators(functions: Mapping[str, Any]) -> None:
     for record, name, noun in each(_ARITHMETIC):
         inplace = _no_integers if name == "truediv" else None
         _set(f"__{name}__", _arithmetic(record, name, noun))
-        swapped = name not in ("add", "mul")  # as in MLX, where `2 * x` and `x * 2` build the same graph
+        swapped = name not in ("add", "mul")  # in MLX, too, `2 * x` and `x * 2` build the same graph
         _set(f"__r{name}__", _arithmetic(record, f"r{name}", noun, swapped))
         _set(f"__i{name}__", _inplace(_combine(record, inplace), f"i{name}", noun))
     for record, name, noun in each(_BITWISE):
         _set(f"__{name}__", _operator(_combine(record, _no_floats(f"with {noun}")), name, noun))
         _set(f"__r{name}__", _reflected(vars(array)[f"__{name}__"]))
-        short = noun if name == "xor" else f"with {noun}"  # MLX's own wording
+        short = noun if name == "xor" else f"with {noun}"  # MLX's message, word for word
         _set(f"__i{name}__", _inplace(_combine(record, _no_floats(short)), f"i{name}", noun))
     for record, name, noun in each(_COMPARISONS):
         _set(f"__{name}__", _operator(_combine(record), name, noun))
@@ -103,8 +104,8 @@ def _combine(record: Op, check: Check | None = None) -> Combine:
         else:
             try:
                 y = operand(other, x.aval.dtype)
-            except (ValueError, RuntimeError):  # the number is out of range
-                if check is _no_integers:  # MLX reports a wrong dtype before the number
+            except (ValueError, RuntimeError):  # the number is out of range for the dtype
+                if check is _no_integers:  # MLX reports a wrong dtype before a number out of range
                     check(x.aval.dtype, x.aval.dtype)
                 raise
             if y is None:
@@ -123,7 +124,8 @@ def _refuse(noun: str, name: str, other: Any) -> Exception:
 
 
 def _arithmetic(record: Op, name: str, noun: str, swapped: bool = False) -> Callable[[array, Any], array]:
-    """Return the same method as `_operator(_combine(record))`, as a single function, since it is called most often."""
+    """Return the same method as `_operator(_combine(record))`, but as a single function, because calls of it are the
+    most frequent."""
 
     def method(self: array, other: Any) -> array:
         x = self._node
@@ -152,15 +154,15 @@ def _operator(combine: Combine, name: str, noun: str) -> Callable[[array, Any], 
 
 
 def _reflected(method: Callable[[array, Any], array]) -> Callable[[array, Any], Any]:
-    """Return the operator for an integer on the left of an array of integers or bools; else raise Python's TypeError,
-    as in MLX."""
+    """Return the reflected operator. It accepts an integer beside an array of integers or bools. Otherwise it raises
+    Python's TypeError, as in MLX."""
 
     def reflected(self: array, other: Any) -> Any:
         if not isinstance(other, int) or self._node.aval.dtype._kind not in "bui":
             return NotImplemented
         try:
             left = operand(other, self._node.aval.dtype)
-        except (ValueError, RuntimeError):  # out of range
+        except (ValueError, RuntimeError):  # the integer is out of range
             return NotImplemented
         return method(wrap(left), self)
 

@@ -46,7 +46,7 @@ class ProcessEnd:
             background.leave_at_exit()
 
     def __exit__(self, _: Any, error: BaseException | None, traceback: TracebackType | None) -> None:
-        if not self._is_ours or not (background.is_busy() or _others()):
+        if not self._is_ours or not (background.is_busy() or _other_threads()):
             return
         if _has_service() or (is_imported() and processes.handler_of_jax() is None):
             background.settle()
@@ -54,7 +54,7 @@ class ProcessEnd:
         _end(error, policy.LONGEST_END * (perf_counter() - self._start))
 
 
-def _others() -> list[threading.Thread]:
+def _other_threads() -> list[threading.Thread]:
     """Return the threads that Python waits for, which may still start compilations."""
     return [t for t in threading.enumerate() if not t.daemon and t is not threading.current_thread()]
 
@@ -72,17 +72,17 @@ def _end(error: BaseException | None, seconds: float) -> None:
         processes.wait_for_threads()
         background.finish(seconds)
     except KeyboardInterrupt:
-        background.finish(0)  # a second interrupt: do not wait
+        background.finish(0)  # after a second interrupt, do not wait
     handler = processes.handler_of_jax()
-    if handler is not None:  # it would free the compiler while it is in use
+    if handler is not None:  # the handler would free the compiler while it is in use
         atexit.unregister(handler)
     processes.run_exit_handlers()
     flushed = _flush()
     _write_files()
-    _let_go(error)
+    _release_main(error)
     _close_files()
     if not (_flush() and flushed):
-        status = 120  # Python's status for a failed flush
+        status = 120  # Python has this exit status after a failed flush
     if isinstance(error, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
@@ -99,9 +99,9 @@ def _reported(error: BaseException | None) -> int:
         return int(error.code is not None)
     if error is None:
         return 0
-    found = sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    details = sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
     try:
-        sys.excepthook(*found)
+        sys.excepthook(*details)
     except BaseException as another:
         print("Error in sys.excepthook:", file=sys.stderr)
         traceback.print_exception(another)
@@ -110,7 +110,7 @@ def _reported(error: BaseException | None) -> int:
     return 1
 
 
-def _let_go(error: BaseException | None) -> None:
+def _release_main(error: BaseException | None) -> None:
     """Release the main module and the references to it, so that objects that only the program holds are finalized."""
     while error is not None:
         following = error.__cause__ or error.__context__
@@ -125,7 +125,7 @@ def _let_go(error: BaseException | None) -> None:
 def _files() -> list[io.IOBase]:
     """Return the open files, except the standard streams."""
     standard = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
-    base = processes.file_type()  # `isinstance` would run code of other types
+    base = processes.file_type()  # `isinstance` would run code of other classes
     return [f for f in gc.get_objects() if issubclass(type(f), base) and all(f is not s for s in standard)]
 
 
@@ -134,7 +134,7 @@ def _write_files() -> None:
     files = _files()
     for kind in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
         for file in [f for f in files if type(f) is kind]:
-            with suppress(OSError, ValueError):  # Python ignores these, too: a closed file, a full disk
+            with suppress(OSError, ValueError):  # Python ignores errors here, too, such as a closed file or a full disk
                 file.flush()
 
 
@@ -142,7 +142,7 @@ def _close_files() -> None:
     """Close the files that are still referenced. Files of classes written in Python come first: when closed, they write
     more than buffers (gzip, for example)."""
     for file in [f for f in _files() if type(f).__module__ != "_io"]:
-        with suppress(Exception):  # Python ignores these, too
+        with suppress(Exception):  # Python ignores these errors, too
             file.close()
     _write_files()
 

@@ -54,11 +54,11 @@ def run_program(argv: Sequence[str]) -> int:
 
 
 def _run_file(path: str) -> None:
-    if pkgutil.get_importer(path) is not None:  # a folder or an archive with a main module
+    if pkgutil.get_importer(path) is not None:  # the path is a folder or an archive with a main module
         runpy.run_path(path, run_name="__main__")
         return
     with io.open_code(path) as file:
-        code = pkgutil.read_code(file)  # None unless the file is compiled code
+        code = pkgutil.read_code(file)  # this is None unless the file is compiled code
     if code is None:
         code = _compiled(Path(path).read_bytes(), path)
     _run(code, __loader__=SourceFileLoader("__main__", path), __file__=path, __cached__=None)
@@ -87,7 +87,8 @@ def _run_module(name: str) -> None:
 
 
 def _compiled(source: str | bytes, name: str) -> CodeType:
-    return compile(source, name, "exec", dont_inherit=True)  # without the `__future__` imports of this file
+    # the program must not inherit the `__future__` imports of this file
+    return compile(source, name, "exec", dont_inherit=True)
 
 
 def _run(code: Any, **names: Any) -> None:
@@ -100,7 +101,7 @@ def _run(code: Any, **names: Any) -> None:
 def _prepare(argv: Sequence[str], directory: str | None) -> None:
     """Set up the program's environment: its arguments, its directory first on the path (None: the one where Python was
     started), and `mlx`."""
-    gc.freeze()  # the collector then skips JAX's objects; no object of the program exists yet
+    gc.freeze()  # the program has no objects yet, so the collector skips only JAX's objects from now on
     started_in = sys.path.pop(0)
     before, after = as_mlx()
     sys.argv[:] = argv

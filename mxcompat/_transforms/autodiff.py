@@ -108,13 +108,13 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
             _check_value(value, tag)
             loss, *others = nodes_in(value)
             _check_scalar(loss)
-            # the other outputs do not depend on the arguments
+            # the outputs left out do not depend on the arguments
             outputs = [loss, *[n for n in others if n.trace >= capture.id]]
             del arrays
             capture.other_arguments = ()
             cotangents = [scalar(1.0, _ONE)]
             body = capture.close(outputs, keep=True, derive=pulled_back(reals, cotangents))
-        exchange(differentiated, capture.placeholders, reals)  # release the second reference to the buffers
+        exchange(differentiated, capture.placeholders, reals)  # this releases the second reference to the buffers
         node = _pull_back(body, reals, cotangents)
         asked = [*map(args.__getitem__, numbers)], {k: v for k, v in kwargs.items() if k in names} if names else {}
         try:
@@ -130,7 +130,8 @@ def _value_and_grad(fun: Any, argnums: Any, argnames: Any, tag: str) -> Callable
 
 
 def _detached(value: tuple) -> tuple:
-    """Apply `stop_gradient` to all arrays in a returned tuple but the first, if another transform encloses this one."""
+    """Apply `stop_gradient` to every array in a returned tuple except the first, if another transform encloses this
+    one."""
     if not innermost_trace():
         return copied(value)
     first, *others = nodes_in(value)
@@ -186,14 +187,14 @@ def vjp(fun: Callable[..., Any], primals: list[array], cotangents: list[array]) 
                 )
             if out.aval.shape != cotangents[k].shape:
                 raise _mismatch(out, cotangents[k].shape, only=len(result) == 1)
-        cotangent_nodes = _first_of_each(outputs, nodes_of(cotangents[: len(outputs)]))
+        cotangent_nodes = _without_repeats(outputs, nodes_of(cotangents[: len(outputs)]))
         body = capture.close(outputs, keep=True, derive=pulled_back(reals, cotangent_nodes))
     exchange(inner_primals, capture.placeholders, reals)
     node = _pull_back(body, reals, cotangent_nodes)
     return copied(result), wrap_all(node, len(body.outputs))
 
 
-def _first_of_each(outputs: Sequence[Node], cotangents: list[Node]) -> list[Node]:
+def _without_repeats(outputs: Sequence[Node], cotangents: list[Node]) -> list[Node]:
     """Replace the cotangent of a repeated output by zero: MLX counts each output once."""
     return [c if y not in outputs[:k] else apply(FULL, (scalar(0, aval((), c.aval.dtype)),), (c.aval.shape,))
             for k, (y, c) in enumerate(zip(outputs, cotangents, strict=True))]  # fmt: skip

@@ -42,7 +42,7 @@ def holds_custom(program: Program) -> bool:
 
 
 def has_effects(program: Program) -> bool:
-    """Return True if the Program, or a Program inside it, has effects (ops that run by themselves: collectives)."""
+    """Return True if the Program, or a Program inside it, has effects (ops that run alone: collectives)."""
     return _has_effects(program.code)
 
 
@@ -83,8 +83,8 @@ def _open_call(node: Node, capture: Capture) -> bool:
 
 
 def _reclose(node: Node, capture: Capture) -> bool:
-    """Rewrite the custom functions inside a node's Program for `vmap` and for plain code. Under a derivative, the sweep
-    does this."""
+    """Rewrite the custom functions inside a node's Program for `vmap` and for plain code. For derivatives,
+    `custom.derive` rewrites them."""
     program, count = node.params
     if capture.mode == "vmap" and has_effects(program):
         others = [apply(TABLE["stop_gradient"], (n,)) for n in node.inputs[count:]]

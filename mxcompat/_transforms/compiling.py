@@ -76,15 +76,15 @@ def compile(
         inputs: a list or dict (a tree) of arrays that `fun` reads besides its arguments. Arrays that it reads and that
             are not listed are frozen at their first value.
         outputs: a list or dict of arrays that `fun` replaces; it is updated at every call.
-        shapeless: do not run the Python again for arguments of other shapes; sizes that it read as Python numbers stay
-            what they were.
+        shapeless: do not run the Python again for arguments of other shapes. Sizes that it read as Python numbers then
+            keep their first values.
 
     Returns:
         A function with the arguments of `fun`.
 
     Raises:
-        ValueError: for arguments of other types, when `fun` reads the value of an array, and when it reads what is
-            computed from an argument without being one.
+        ValueError: for arguments of other types; if `fun` reads the value of an array; and if it captures an array that
+            is computed from an argument.
 
     Example:
         >>> mx.compile(lambda x, y: mx.exp(-x) + y)(mx.array(0.0), mx.array(1.0))
@@ -128,7 +128,7 @@ def compile(
                 if shapeless:
                     _remember(entries, any_shape, entry)
                 if outputs is not None:
-                    slots = TreeSlots.of(outputs)  # the function may have added arrays
+                    slots = TreeSlots.of(outputs)  # the function may have added arrays to the trees
             _remember(entries, key, entry)
         for k in entry.unread:
             nodes[k] = _valued(nodes[k])
@@ -243,8 +243,11 @@ def _trace(
 
 
 def _valued(node: Node) -> Node:
-    """Return the node, or zeros for a placeholder without a value. Only for nodes that no output depends on: an earlier
-    trace may have left placeholders in a state that `outputs` does not list."""
+    """Return the node, or zeros for a placeholder without a value.
+
+    The caller must pass only nodes that no output depends on. A placeholder occurs here if an earlier trace left it in
+    a state that `outputs` does not list.
+    """
     if not node.trace or node.value is not None:
         return node
     return apply(FULL, (scalar(0, aval((), node.aval.dtype)),), (node.aval.shape,))
@@ -269,7 +272,7 @@ def _reaches(nodes: Sequence[Node], others: Sequence[Node], most: float = math.i
 def _read_for(program: Program, outputs: Iterable[int]) -> set[int]:
     """Return the inputs of a Program that the given outputs depend on; calls are analyzed, too."""
     needed = {program.out_slots[k] for k in outputs}
-    parts: dict[int, set[int]] = {}  # the outputs of each call that are needed
+    parts: dict[int, set[int]] = {}  # for each call, the outputs that are needed
     for slot in reversed(range(len(program.instructions))):
         op, params, slots = program.instructions[slot]
         if slot in parts and op is CALL:
@@ -351,7 +354,8 @@ def _read(tree: Any, key: list[Any], leaves: list[array]) -> None:
         if isinstance(tree, int) and not -(2**63) <= tree < 2**63:
             raise bad_cast(f"{tree} does not fit in 64 bits")
         key.append(type(tree))
-        key.append(tree if tree == tree and tree != 0 else str(tree))  # NaN != NaN, and 0 == -0
+        # a float is compared by its bits, because NaN != NaN and 0 == -0
+        key.append(tree if tree == tree and tree != 0 else str(tree))
     else:
         raise ValueError(
             "[compile] Function arguments must be trees of arrays or constants (floats, ints, strings, or None), but "

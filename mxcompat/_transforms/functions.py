@@ -27,7 +27,7 @@ class GradientFunction(staticmethod):
 
     def __setattr__(self, name: str, value: Any) -> None:
         names = staticmethod.__getattribute__(self, "__dict__")
-        if name in names or not name.startswith("__"):  # the attributes that `staticmethod` sets once
+        if name in names or not name.startswith("__"):  # `staticmethod` sets these attributes once
             object.__setattr__(_WITHOUT_ATTRIBUTES, name, value)
         names[name] = value
 
@@ -55,7 +55,7 @@ def given_to(function: GradientFunction) -> Any:
     return staticmethod.__getattribute__(function, "__func__").__wrapped__
 
 
-GradientFunction.__name__ = GradientFunction.__qualname__ = "_gc_func"  # the name in error messages
+GradientFunction.__name__ = GradientFunction.__qualname__ = "_gc_func"  # error messages show this name
 _WITHOUT_ATTRIBUTES = type("_gc_func", (), {"__slots__": ()})()
 """An object without attributes, whose AttributeErrors have the wording of this Python version."""
 

@@ -79,7 +79,7 @@ class _Inner(NamedTuple):
     smooth: int
 
 
-def _whole(params: tuple) -> _Inner:
+def _first_param(params: tuple) -> _Inner:
     return _Inner(params[0], (), len(params[0].in_avals))
 
 
@@ -94,9 +94,9 @@ def _over_axis(params: tuple) -> _Inner | None:
 
 
 _INNER: dict[Op, Callable[[tuple], _Inner | None]] = {
-    CALL: _whole,
-    CUSTOM: _whole,
-    CUSTOM_VMAP: _whole,
+    CALL: _first_param,
+    CUSTOM: _first_param,
+    CUSTOM_VMAP: _first_param,
     PURE_CALL: _counted(1),
     CHECKPOINT: _counted(1),
     CUSTOM_VJP: _counted(2),
@@ -118,7 +118,7 @@ def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any
     FORWARD."""
 
     def cast(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
-        avals = inner.program.in_avals  # the avals of `values` come last
+        avals = inner.program.in_avals  # `inputs` may be shorter, because the avals of `values` come last
         return [
             x if x.dtype is a.dtype._numpy and x.shape == a.shape else spread(x, a)
             for x, a in zip(inputs, avals, strict=False)
@@ -140,7 +140,7 @@ def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any
         inner = inner_of(params)
         if inner is None:
             return None
-        primals = _those(needs_grad[: inner.smooth])
+        primals = _true_places(needs_grad[: inner.smooth])
         if not primals:
             return (None,) * len(inputs)
         _, gradients = pull_back(inner.program, primals, program_inputs(inner, inputs), g)
@@ -150,7 +150,7 @@ def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any
         inner = inner_of(params)
         if inner is None:
             return None
-        primals = _those([t is not None for t in tangents[: inner.smooth]])
+        primals = _true_places([t is not None for t in tangents[: inner.smooth]])
         return push_forward(inner.program, primals, program_inputs(inner, inputs), [tangents[k] for k in primals])[1]
 
     def supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
@@ -159,14 +159,14 @@ def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any
             return False
         if kind is HOST:
             return can_interpret(inner.program)
-        primals = _those(needs_grad[: inner.smooth])
+        primals = _true_places(needs_grad[: inner.smooth])
         return (can_pull_back if kind is PULLBACK else can_push_forward)(inner.program, primals)
 
     def symbolic(g: tuple, y: tuple, params: tuple, needs_grad: Sequence[bool], *inputs: Any) -> tuple | None:
         inner = inner_of(params)
         if inner is None:
             return None
-        primals = _those(needs_grad[: inner.smooth])
+        primals = _true_places(needs_grad[: inner.smooth])
         return _placed(primals, inlined(inner.program, inner.values, primals, g, cast(inner, inputs)), len(inputs))
 
     def symbolic_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -> list[Any] | None:
@@ -179,7 +179,7 @@ def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any
     return host, pull, push, supports, symbolic, symbolic_push
 
 
-def _those(flags: Sequence[bool]) -> tuple[int, ...]:
+def _true_places(flags: Sequence[bool]) -> tuple[int, ...]:
     return tuple([k for k, on in enumerate(flags) if on])
 
 
@@ -193,7 +193,7 @@ def _placed(places: Sequence[int], values: Sequence[Any], count: int) -> tuple:
 CALLS.update(op for op in _INNER if op is not VMAP)
 for _op, _inner in _INNER.items():
     HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], SUPPORTS[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
-    RESIDUALS[_op] = READS_INPUTS  # a derivative runs the Program again
+    RESIDUALS[_op] = READS_INPUTS  # the derivative runs the Program again, so it does not read the result
 
 _differentiable = {}
 for _op, _of in ((VJP, gradient), (PULL, pulled), (JVP, tangent)):
@@ -201,7 +201,7 @@ for _op, _of in ((VJP, gradient), (PULL, pulled), (JVP, tangent)):
     RESIDUALS[_op] = READS_INPUTS
 
 
-def _by_rule(run: Callable[..., list[Any]], nothing: Callable[[Any], Any]) -> Callable[..., tuple]:
+def _pullback_by_rule(run: Callable[..., list[Any]], nothing: Callable[[Any], Any]) -> Callable[..., tuple]:
     """Make the pullback that runs the user's rule. The rule takes and returns conjugated cotangents, as MLX defines
     them.
 
@@ -215,7 +215,7 @@ def _by_rule(run: Callable[..., list[Any]], nothing: Callable[[Any], Any]) -> Ca
         cotangents = [nothing(o) if c is None else np.conj(c) for c, o in zip(g, y, strict=True)]
         gradients = run(rule, [*inputs[:count], *cotangents, *y, *inputs[len(program.in_avals) :]])
         smooth = [np.conj(c.astype(x.dtype)) for c, x, on in zip(gradients, inputs, needs_grad, strict=False) if on]
-        return _placed(_those(needs_grad[: len(gradients)]), smooth, len(inputs))
+        return _placed(_true_places(needs_grad[: len(gradients)]), smooth, len(inputs))
 
     return pull
 
@@ -246,12 +246,12 @@ def _ruled(op: Op, kind: Rules, rule: Callable[..., Any]) -> None:
     SUPPORTS[op] = supports
 
 
-_ruled(CUSTOM_VJP, PULLBACK, _by_rule(interpret, np.zeros_like))
+_ruled(CUSTOM_VJP, PULLBACK, _pullback_by_rule(interpret, np.zeros_like))
 _ruled(CUSTOM_JVP, PUSHFORWARD, _custom_push)
-RULES[CUSTOM_VJP] = _by_rule(replayed, lambda x: zeros(x, x))
+RULES[CUSTOM_VJP] = _pullback_by_rule(replayed, lambda x: zeros(x, x))
 RESIDUALS[TUPLE] = READS_NOTHING
 for _kind in (PULLBACK, RULES, FORWARD):
-    del _kind[CUSTOM_JVP]  # no host rules: reverse mode would have to transpose the user's rule
+    del _kind[CUSTOM_JVP]  # the op has no host rules for this: reverse mode would have to transpose the user's rule
 
 
 @HOST.of(TUPLE)
@@ -372,7 +372,7 @@ def _mixed_push(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | N
 
 
 def _widened(x: Any, dtype: np.dtype) -> Any:
-    """Cast a float value to the dtype in which its derivative is computed."""
+    """Cast a float value to the dtype in which its derivative is computed, if that is wider."""
     if isinstance(x, tuple):
         return tuple([_widened(v, dtype) for v in x])
     return x.astype(dtype) if from_numpy(x.dtype)._kind == "f" else x  # type: ignore[union-attr]

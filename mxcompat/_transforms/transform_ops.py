@@ -43,25 +43,25 @@ def _vjp(*inputs: Any, program: Program, primals: int, outputs: int) -> tuple:
 
     with differentiating(forward=False), with_float_proxies() if through else nullcontext():
         values, pull, outs = jax.vjp(function, [float_proxy(x) for x in args[:primals]], has_aux=True)
-        given = zip(cotangents, values, program.out_avals, strict=False)
-        (grads,) = pull([cotangent_of(c, y, a) for c, y, a in given])
+        triples = zip(cotangents, values, program.out_avals, strict=False)
+        (grads,) = pull([cotangent_of(c, y, a) for c, y, a in triples])
     if through:
         outs = program.replay(args)
     return (*outs, *[gradient_of(g, a.dtype) for g, a in zip(grads, program.in_avals, strict=False)])
 
 
 def _through_integers(program: Program, primals: int, outputs: int) -> bool:
-    given = any(a.dtype._kind not in "fc" for a in program.in_avals[:primals])
-    return given or passes_integers(program, primals, outputs)
+    has_integers = any(a.dtype._kind not in "fc" for a in program.in_avals[:primals])
+    return has_integers or passes_integers(program, primals, outputs)
 
 
-def cotangent_of(c: Any, y: Any, wanted: Aval) -> Any:
-    """Convert MLX's cotangent of a value of aval `wanted` to JAX's cotangent of `y`, which may be a float proxy."""
+def cotangent_of(c: Any, y: Any, aval: Aval) -> Any:
+    """Convert MLX's cotangent of a value of aval `aval` to JAX's cotangent of `y`, which may be a float proxy."""
     if not jnp.issubdtype(y.dtype, np.inexact):
         return np.zeros(y.shape, jax.dtypes.float0)
     c = jnp.asarray(c)
-    if wanted.dtype._kind not in "fc":
-        c = converted(c, wanted.dtype)
+    if aval.dtype._kind not in "fc":
+        c = converted(c, aval.dtype)
     return _conjugate(jnp.broadcast_to(c.astype(y.dtype), y.shape))
 
 
@@ -107,11 +107,11 @@ def _tangent_avals(program: Program, primals: int, outputs: int) -> tuple[Aval, 
     return tangent_avals(program, [a.dtype for a in program.in_avals[:primals]], outputs)
 
 
-def tangent_of(t: Any, wanted: Aval) -> Any:
+def tangent_of(t: Any, aval: Aval) -> Any:
     """Convert JAX's tangent to MLX's, with this aval."""
     if t.dtype == jax.dtypes.float0:
-        return jnp.zeros(wanted.shape, wanted.dtype._numpy)
-    return converted(t, wanted.dtype)
+        return jnp.zeros(aval.shape, aval.dtype._numpy)
+    return converted(t, aval.dtype)
 
 
 JVP = Op(
@@ -195,12 +195,12 @@ def _indices_error(op: Op) -> Callable[..., Exception]:
 
 
 @SUBPROGRAMS.of(CALL, CHECKPOINT, VMAP)
-def _as_they_are(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
+def _same_inputs(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     return [(params[0], active)]
 
 
 @SUBPROGRAMS.of(PURE_CALL)
-def _the_first(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
+def _first_inputs(params: tuple, active: set[int], transform: str) -> list[tuple[Program, set[int]]]:
     return [(params[0], {k for k in active if k < params[1]})]
 
 

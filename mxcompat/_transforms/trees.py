@@ -98,8 +98,8 @@ def copied(tree: Any) -> Any:
 def call_on_copies(fun: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
     """Call `fun` on copies of the arguments' handles, as a trace does. In-place updates thus do not change the caller's
     arrays, and each result has its own handle."""
-    given, named = copied((args, kwargs))
-    return copied(fun(*given, **named))
+    positional, named = copied((args, kwargs))
+    return copied(fun(*positional, **named))
 
 
 def visit_by_prefix(visit: Callable[[array, Any], None], tree: Any, prefix: Any) -> None:
@@ -215,7 +215,8 @@ class Snapshot:
         for container, content in self._saved:
             if isinstance(container, dict):
                 dict.clear(container)
-                dict.update(container, content)  # a Module's own `update` accepts parameters only
+                # `dict.update` is called because a Module's own `update` accepts parameters only
+                dict.update(container, content)
             else:
                 container[:] = content
 
@@ -224,16 +225,16 @@ _NUMBERS = {int, float}
 
 
 def _find_in_python(
-    container: Any, wanted: Sequence[Any], arrays: list[array], slots: list[tuple[Any, Any]], tuples: list[tuple]
+    container: Any, keys: Sequence[Any], arrays: list[array], slots: list[tuple[Any, Any]], tuples: list[tuple]
 ) -> list[int] | None:
-    """Collect the arrays of a list or dict, and return the positions in `arrays` of those under the `wanted` keys.
+    """Collect the arrays of a list or dict, and return the positions in `arrays` of those under one of the `keys`.
 
     For each array, add its slot (container, key) to `slots`. For each tuple that holds arrays, add (container, key,
     tuple, items as a list) to `tuples`. Return None if a leaf under a wanted key is not an array.
     """
     positions: list[int] = []
     for key, item in dict.items(container) if isinstance(container, dict) else enumerate(container):
-        before, required = len(arrays), key in wanted
+        before, required = len(arrays), key in keys
         if not _find_one(container, key, item, arrays, slots, tuples, required):
             return None
         if required:
@@ -246,22 +247,22 @@ def _find_one(
     require_array: bool,
 ) -> bool:  # fmt: skip
     """Collect the arrays under one key. Return False if a leaf is not an array and `require_array` is set."""
-    found = (arrays, slots, tuples, require_array)
+    lists = (arrays, slots, tuples, require_array)
     if isinstance(item, array):
         arrays.append(item)
         slots.append((container, key))
     elif isinstance(item, dict):
         for k, value in dict.items(item):
-            if not _find_one(item, k, value, *found):
+            if not _find_one(item, k, value, *lists):
                 return False
     elif not isinstance(item, (list, tuple)):
         return not require_array
     elif not require_array and {*map(type, item)} <= _NUMBERS:
-        return True  # for example, the settings of a layer
+        return True  # such a list is common in the settings of a layer
     else:
         content, before = item if isinstance(item, list) else list(item), len(arrays)
         for k, value in enumerate(item):
-            if not _find_one(content, k, value, *found):
+            if not _find_one(content, k, value, *lists):
                 return False
         if isinstance(item, tuple) and len(arrays) > before:
             tuples.append((container, key, item, content))
@@ -304,7 +305,7 @@ class TreeSlots:
     def __init__(self) -> None:
         self.arrays: list[array] = []
         self._slots: list[tuple[Any, Any]] = []
-        self._tuples: list[tuple[Any, Any, tuple, list[Any]]] = []  # inner tuples come before outer ones
+        self._tuples: list[tuple[Any, Any, tuple, list[Any]]] = []  # a tuple comes after the tuples inside it
 
     @classmethod
     def of(cls, tree: Any) -> TreeSlots:
@@ -313,18 +314,18 @@ class TreeSlots:
         slots.add([tree])
         return slots
 
-    def add(self, container: Any, wanted: Sequence[Any] = ()) -> list[int]:
-        """Collect the arrays in a list or dict. Return the positions in `arrays` of those under the `wanted` keys.
+    def add(self, container: Any, keys: Sequence[Any] = ()) -> list[int]:
+        """Collect the arrays in a list or dict. Return the positions in `arrays` of those under one of the `keys`.
         Raise ValueError if another leaf is under such a key."""
         lists = (self.arrays, self._slots, self._tuples)
         before = [*map(len, lists)]
         try:
-            positions = _find(container, wanted, *lists)
+            positions = _find(container, keys, *lists)
         except RecursionError:
-            for found, count in zip(lists, before, strict=True):
-                del found[count:]  # type: ignore[attr-defined]
+            for items, count in zip(lists, before, strict=True):
+                del items[count:]  # type: ignore[attr-defined]
             with raised_recursion_limit():
-                positions = _find_in_python(container, wanted, *lists)
+                positions = _find_in_python(container, keys, *lists)
         if positions is None:
             raise _not_an_array()
         return positions
@@ -332,17 +333,17 @@ class TreeSlots:
     def fill(self, leaves: list[array]) -> list[tuple]:
         """Write other arrays into the slots. Return the tuples that were created for them."""
         fill(self._slots, leaves)
-        made = []
+        created = []
         for container, key, old, content in self._tuples:
             container[key] = new = like_tuple(old, content)
-            made.append(new)
-        return made
+            created.append(new)
+        return created
 
-    def empty(self, leaves: list[array], made: Sequence[tuple], nodes: list[Node] | None) -> None:
+    def empty(self, leaves: list[array], created: Sequence[tuple], nodes: list[Node] | None) -> None:
         """Write the original arrays back where `fill` wrote `leaves`. Leaves whose node is no longer in `nodes` were
         updated in place and stay, unless `nodes` is None."""
         any_written = _put_back(self._slots, self.arrays, leaves, nodes)
-        for (container, key, old, content), new in zip(self._tuples, made, strict=True):
+        for (container, key, old, content), new in zip(self._tuples, created, strict=True):
             try:
                 if container[key] is new:
                     container[key] = like_tuple(old, content) if any_written else old
@@ -353,8 +354,8 @@ class TreeSlots:
 class Substitution:
     """Substitute other arrays in some slots for the duration of a `with` block.
 
-    Afterwards each slot that still holds its substitute gets its array back. A slot that the user's function assigned
-    to stays as it is. So does one whose array was updated in place, unless the function raised.
+    Afterwards each slot that still holds its substitute gets its array back. Other slots stay as they are: those that
+    the user's function assigned to, and those whose array it updated in place, unless the function raised.
     """
 
     __slots__ = ("_leaves", "_made", "_nodes", "_slots")

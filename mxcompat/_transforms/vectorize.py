@@ -66,7 +66,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
         mapped = [n for n, axis in zip(reals, axes, strict=True) if axis is not None]
         along = [axis for axis in axes if axis is not None]
         if not mapped:
-            value = fun(*args)  # MLX raises errors of `fun` and of `out_axes` first
+            value = fun(*args)  # call the function first: MLX raises its errors and those of `out_axes` before this one
             flat_axes(value, flatten(value, require_array=True), out_axes, "output ")
             raise ValueError("At least one of in_axes must be non-None.")
         size = _size(mapped, along)
@@ -78,7 +78,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callab
             outputs = flatten(value, require_array=True)
             flat_out = flat_axes(value, outputs, out_axes, "output ")
             body = capture.close(nodes_of(outputs))
-        flat_out = _placed(body.program, len(mapped), flat_out)
+        flat_out = _output_axes(body.program, len(mapped), flat_out)
         inputs = (*mapped, *body.captured)
         flat_in = (*along, *[None] * len(body.captured))
         over = mapped_over if has_effects(body.program) else _over_axis
@@ -95,7 +95,7 @@ def _over_axis(
     return apply(VMAP, inputs, (program, in_axes, out_axes, size))
 
 
-def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int | None, ...]:
+def _output_axes(program: Program, inputs: int, axes: list[int | None]) -> tuple[int | None, ...]:
     """Return the axes of a Program's outputs, with the new last axis for outputs that have None."""
     if None not in axes:
         return tuple(axes)
@@ -103,7 +103,7 @@ def _placed(program: Program, inputs: int, axes: list[int | None]) -> tuple[int 
     unmapped = set()
     for slot, (op, params, slots) in enumerate(program.instructions):
         producer, settings, _ = program.instructions[slots[0]] if op is ITEM and slots[0] >= 0 else (op, params, slots)
-        # the user's batching rule returned None
+        # the user's batching rule returned None for this result
         if producer is CUSTOM_VMAP and op is ITEM and settings[-1][params[0]] is None:
             unmapped.add(slot)
         if not mapped.isdisjoint(slots[op.reads]):
@@ -141,7 +141,7 @@ def _without(node: Node, axis: int) -> Aval:
 def _size(nodes: list[Node], axes: list[int]) -> int:
     """Return the common size of the mapped axes, or raise MLX's error."""
     sizes = [n.aval.shape[axis] for n, axis in zip(nodes, axes, strict=True)]
-    if sizes.count(sizes[-1]) < len(sizes):  # MLX compares with the last one
+    if sizes.count(sizes[-1]) < len(sizes):  # MLX compares with the last size
         other = next(size for size in sizes if size != sizes[-1])
         raise ValueError(f"[vmap] Inconsistent axis sizes: {other} and {sizes[-1]}.")
     return sizes[-1]
@@ -175,7 +175,7 @@ def _axis(x: array, axis: Any, what: str) -> int | None:
     shape = x._node.aval.shape
     ndim = len(shape) + bool(what)
     if 0 <= axis < ndim:
-        return int(axis)  # converts a bool
+        return int(axis)  # this converts a bool
     if not -(2**31) <= axis < 2**31:
         raise bad_cast("an axis is a number of 32 bits")
     message = f"[vmap] Invalid {what}vectorization axis {{place}} for array with shape {format_shape(shape)}"

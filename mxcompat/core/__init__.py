@@ -159,5 +159,5 @@ for _public in (
     finfo,
     iinfo,
 ):
-    _public.__module__ = __name__  # the public module, for reprs, error messages and pickles
+    _public.__module__ = __name__  # reprs, error messages and pickles show this module
 del _public

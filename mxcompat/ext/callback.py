@@ -35,7 +35,7 @@ def host_callback(fn: Callable[..., Any], result_shapes: Any) -> Callable[..., A
             arguments, and must not call mxcompat. It must be pure, because it may be called more or less often than the
             program says.
         result_shapes: a tree like the result of `fn`, which describes each array by an array, by an object with `shape`
-            and `dtype`, or by a pair of these. Or a function that maps the arguments to such a tree.
+            and `dtype`, or by a pair of these. It may also be a function that maps the arguments to such a tree.
 
     Returns:
         A function of trees of arrays. Arguments of other types are constants, and must be hashable.
@@ -197,7 +197,7 @@ def _lowered(*inputs: Any, callback: _Callback) -> tuple[Any, ...]:
 
 
 def _is_wide(dtype: Any) -> bool:
-    """Return True if JAX would convert the dtype in the callback's thread, where 64-bit types are off."""
+    """Return True if JAX's callback thread would narrow the dtype, because 64-bit types are off there."""
     return dtype.itemsize == 8 and dtype.kind in "iuf"
 
 
@@ -210,7 +210,7 @@ def _struct(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
 
 
 HOST_CALLBACK = Op("host_callback", _lowered, lambda *_, callback: callback.avals, ("callback",), indices=0)
-"""Calls a host function on its inputs. It has no derivative."""
+"""The op that calls a host function on its inputs. It has no derivative."""
 
 
 @INDEX_ERROR.of(HOST_CALLBACK)

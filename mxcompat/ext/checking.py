@@ -68,7 +68,7 @@ class Error(NamedTuple):
 
 
 CHECK = Op("check", lambda ok, message: ok, lambda ok, message: ok, ("message",), smooth=slice(0))
-"""The condition of a user's check. It has no effect except under `checkify`."""
+"""The op of a user's check, which returns its condition. It has no effect except under `checkify`."""
 
 
 @HOST.of(CHECK)
@@ -107,7 +107,7 @@ def check(ok: Any, message: str) -> array:
 
 
 def checkify(fun: Callable[..., Any], nan: bool = True, bounds: bool = True) -> Callable[..., Any]:
-    """Return a version of `fun` that also returns which check failed. It can be compiled.
+    """Return a version of `fun` that also returns the first failed check. It can be compiled.
 
     `debug.nan_check` runs op by op and raises at the line. Use `checkify` for code that is compiled, mapped or in a
     loop.

@@ -84,7 +84,7 @@ def _scan(name: str, f: Callable[[Any, Any], Any], init: Any, xs: Any, length: i
     results = wrap_all(apply(SCAN, (*first, *along, *body.captured), params))
     if body.draws:
         last = results.pop(0)
-        if body.key is not None:  # a separate scan for the key, so that it depends only on the key
+        if body.key is not None:  # scan separately for the key, so that it does not depend on the other results
             key = apply(SCAN, (first[0], *body.key.captured), (body.key.program, 1, 0, steps, False))
             last = wrap(items(key)[0])
         random_state[0] = last

@@ -1,4 +1,4 @@
-"""Debugging tools: run op by op, find the first NaN, see what is compiled and why.
+"""Debugging tools: run op by op, find the first NaN, show the compilations and their reasons.
 
 Arrays are lazy, so an error, a NaN or a slow step shows up at an evaluation, not at the line that caused it. These
 tools turn laziness off, or report its decisions.
@@ -194,7 +194,7 @@ def nan_check() -> Iterator[None]:
 
 @contextmanager
 def bounds_check() -> Iterator[None]:
-    """Like `eager`, and a Metal kernel one of whose threads reads or writes out of bounds raises.
+    """Run every op at once, as `eager` does, and raise if a thread of a Metal kernel reads or writes out of bounds.
 
     Without it, such a read gives zero, and such a write is dropped. Each kernel is run once more, in NumPy.
 
@@ -260,15 +260,15 @@ def _place() -> str:
 
 
 _TELLING = {"compile": "compile", "load": "loaded from disk"}
-"""The beginning of `explain`'s message for each event."""
+"""The word for each event with which a message of `explain` begins."""
 
 
 @contextmanager
 def explain(file: TextIO | None = None) -> Iterator[list[str]]:
     """Report within this context how each evaluation is carried out, and why.
 
-    The messages say what is compiled, or loaded from disk because an earlier process compiled it, and what differed
-    from the last time. They name the line that caused the evaluation. For a program over several devices
+    The messages name each program that is compiled, or loaded from disk because an earlier process compiled it, and the
+    difference from the last time. They name the line that caused the evaluation. For a program over several devices
     (`mx.ext.sharding`), they list the communication that XLA inserted, with the bytes for each device. An evaluation
     that goes as before is not reported again.
 
@@ -320,8 +320,8 @@ def explain(file: TextIO | None = None) -> Iterator[list[str]]:
 
 @contextmanager
 def host_disabled() -> Iterator[None]:
-    """Compile new programs at once within this context, rather than running them in NumPy first. It is for bisecting,
-    and holds in all threads.
+    """Compile new programs at once within this context, rather than running them in NumPy first. Use it to find out
+    if NumPy's tier causes an error. It holds in all threads.
 
     The environment variable `MXCOMPAT_HOST=0` has the same effect for a whole process.
 

@@ -52,7 +52,7 @@ def jacrev(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
         array([[2, 0],
                [0, 4]], dtype=float32)
     """
-    return _of_jacobian("jacrev", fun, argnums, lambda *parts: _reverse(*parts)[1])
+    return _jacobian_function("jacrev", fun, argnums, lambda *parts: _reverse(*parts)[1])
 
 
 def jacfwd(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
@@ -74,7 +74,7 @@ def jacfwd(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
         >>> mx.ext.jacfwd(lambda t: mx.stack([t, t**2]))(mx.array(3.0))
         array([1, 6], dtype=float32)
     """
-    return _of_jacobian("jacfwd", fun, argnums, lambda *parts: _forward(*parts)[1])
+    return _jacobian_function("jacfwd", fun, argnums, lambda *parts: _forward(*parts)[1])
 
 
 def value_and_jac(fun: Callable[..., Any], argnums: Argnums = 0, mode: str = "reverse") -> Callable[..., Any]:
@@ -95,7 +95,7 @@ def value_and_jac(fun: Callable[..., Any], argnums: Argnums = 0, mode: str = "re
     """
     if mode not in ("reverse", "forward"):
         raise ValueError(f"[value_and_jac] mode must be 'reverse' or 'forward', not {mode!r}.")
-    return _of_jacobian("value_and_jac", fun, argnums, _reverse if mode == "reverse" else _forward)
+    return _jacobian_function("value_and_jac", fun, argnums, _reverse if mode == "reverse" else _forward)
 
 
 def hessian(fun: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
@@ -165,7 +165,7 @@ def hvp(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     return named_after(fun, product)
 
 
-def _of_jacobian(name: str, fun: Any, argnums: Any, way: Callable[..., Any]) -> Callable[..., Any]:
+def _jacobian_function(name: str, fun: Any, argnums: Any, way: Callable[..., Any]) -> Callable[..., Any]:
     check_callable(fun, name)
     numbers = argument_numbers(argnums, name)
     positions = argnums if isinstance(argnums, int) else numbers
@@ -280,8 +280,10 @@ def linearize(fun: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...
 
 @analysis
 def _linearized(program: Program, primals: int) -> tuple[Op, Op]:
-    """Return two ops. The first computes a Program's outputs and the residuals; the second maps residuals and tangents
-    to output tangents."""
+    """Return two ops for a derivative in two steps.
+
+    The first computes a Program's outputs and the residuals. The second maps residuals and tangents to output tangents.
+    """
     trees: list[Any] = []
 
     def forward(*inputs: Any) -> tuple[Any, ...]:
@@ -309,7 +311,7 @@ def _spec(a: Aval) -> jax.ShapeDtypeStruct:
 
 
 def _as_lowering(jaxpr: Any) -> Callable[..., tuple[Any, ...]]:
-    from jax.extend.core import jaxpr_as_fun  # imported here because its imports are slow
+    from jax.extend.core import jaxpr_as_fun  # imported here because the import is slow
 
     run = jaxpr_as_fun(jaxpr)
     return lambda *inputs: tuple(run(*[jax.numpy.asarray(x) for x in inputs]))

@@ -20,8 +20,8 @@ class reproducible:
     A call takes effect at once; as a context manager it ends with the block. The computation of a graph then depends
     only on its structure: XLA compiles it for speed at its first evaluation, with all Python numbers as arguments, and
     nothing runs in NumPy. The first run therefore waits for the compilation, and so does each new shape.
-    docs/differences.md lists the other conditions for equal bits. An array counts by where it is evaluated, not by
-    where it was made.
+    docs/differences.md lists the other conditions for equal bits. The setting at the time of an evaluation
+    counts, not the one at the time when an array was made.
 
     The environment variable `MXCOMPAT_REPRODUCIBLE=1` has the same effect for a whole process.
 
@@ -48,9 +48,9 @@ class reproducible:
 
 
 def _switch(on: bool) -> bool:
-    """Set the switch and return its previous value."""
+    """Switch reproducible results on or off, and return the previous setting."""
     with lock:
         before, policy.REPRODUCIBLE = policy.REPRODUCIBLE, bool(on)
         if before != policy.REPRODUCIBLE:
-            single.clear()  # the executables of single ops depend on the switch
+            single.clear()  # this setting determines the executables of single ops
     return before

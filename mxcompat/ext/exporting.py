@@ -101,20 +101,20 @@ class Exported:
 
     def _derivative(self, params: tuple, active: set[int], transform: str) -> list:
         if transform == "JVP" or not (self.jax.has_vjp() if self._vjp_order is None else self._vjp_order):
-            wanted = "vjp_order=1" if transform == "VJP" else "grad or vjp instead of jvp"
-            raise ValueError(f"[exported] Cannot calculate {transform}: it was exported without. Use {wanted}.")
+            cure = "vjp_order=1" if transform == "VJP" else "grad or vjp instead of jvp"
+            raise ValueError(f"[exported] Cannot calculate {transform}: it was exported without. Use {cure}.")
         return []
 
     def _check(self, leaves: Sequence[array], tree: Any) -> None:
         if tree != self.jax.in_tree:
             raise ValueError(f"[exported] Expected arguments of the tree {self.jax.in_tree}, got {tree}.")
         symbols: dict[Any, int] = {}
-        for k, (x, wanted) in enumerate(zip(leaves, self.jax.in_avals, strict=True)):
-            fits = x._node.aval.dtype._numpy == wanted.dtype and x.ndim == len(wanted.shape)
-            for n, m in zip(x.shape, wanted.shape, strict=False):
+        for k, (x, expected) in enumerate(zip(leaves, self.jax.in_avals, strict=True)):
+            fits = x._node.aval.dtype._numpy == expected.dtype and x.ndim == len(expected.shape)
+            for n, m in zip(x.shape, expected.shape, strict=False):
                 fits = fits and n == (m if isinstance(m, int) else symbols.setdefault(m, n))
             if not fits:
-                raise ValueError(f"[exported] Array {k} of the arguments must be {wanted}, not {x._node.aval}.")
+                raise ValueError(f"[exported] Array {k} of the arguments must be {expected}, not {x._node.aval}.")
 
 
 def _is_array(x: Any) -> bool:
@@ -245,9 +245,9 @@ def _exported(
     specs = [jax.ShapeDtypeStruct(s, a.dtype._numpy) for s, a in zip(shapes, avals, strict=True)]
     dtypes = [a.dtype._numpy for a in program.in_avals[len(avals) :]]
 
-    def function(*given: Any) -> Any:
+    def function(*arguments: Any) -> Any:
         constants = [jnp.asarray(v, d) for v, d in zip(values, dtypes, strict=True)]
-        outs = program.replay([*jax.tree.leaves(given), *constants])
+        outs = program.replay([*jax.tree.leaves(arguments), *constants])
         return jax.tree.unflatten(
             trace.out_tree, [jnp.asarray(o, a.dtype._numpy) for o, a in zip(outs, program.out_avals, strict=True)]
         )

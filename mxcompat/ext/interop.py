@@ -66,7 +66,7 @@ def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
             arrays must be hashable, and are constants.
 
     Returns:
-        The same function of trees of mx arrays.
+        A function that does the same with trees of mx arrays.
 
     Raises:
         TypeError: if `fun` is not callable; when called, if a result is neither an array nor a number.
@@ -103,11 +103,11 @@ def jax_function(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _result(leaf: Any) -> jax.Array:
-    """Convert a leaf of a JAX function's result to a JAX array."""
+    """Convert a leaf that a JAX function returned to a JAX array."""
     if not (is_array(leaf) or isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex))):
         raise TypeError(f"[jax_function] The function must return a tree of arrays, not one with {leaf!r} in it.")
     number = None if is_array(leaf) or isinstance(leaf, (np.ndarray, np.generic)) else natural_dtype(leaf)._numpy
-    found = jax.numpy.asarray(leaf, number)
-    if from_numpy(found.dtype) is None:
-        raise TypeError(f"[jax_function] There are no arrays of dtype {found.dtype}, which the function returned.")
-    return found
+    value = jax.numpy.asarray(leaf, number)
+    if from_numpy(value.dtype) is None:
+        raise TypeError(f"[jax_function] There are no arrays of dtype {value.dtype}, which the function returned.")
+    return value

@@ -1,4 +1,4 @@
-"""Metal, for programs that ask if it is there before they use kernels."""
+"""Report MLX's Metal backend as available, for programs that test this before they use kernels."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["enable"]
 
 
 class enable:
-    """Have `mx.metal.is_available()` say True, so that programs that ask first use their Metal kernels.
+    """Let `mx.metal.is_available()` return True, so that programs that test it use their Metal kernels.
 
-    Kernels of `mx.fast.metal_kernel` run without it, too. Most programs with another way to go are faster that way,
-    which is why the answer is False at first. Called, it holds from now on; as a context manager, until the end of the
-    block. The environment variable `MXCOMPAT_METAL=1` does the same for a whole process. Without an accelerator,
-    `mx.gpu` then names the CPU, and is the default device, because such programs ask for it, too.
+    Kernels of `mx.fast.metal_kernel` run without it, too. By default `is_available` returns False, because most
+    programs with a fallback are faster with the fallback. A call takes effect at once; as a context manager it ends
+    with the block. The environment variable `MXCOMPAT_METAL=1` has the same effect for a whole process. Without an
+    accelerator, `mx.gpu` then means the CPU and is the default device, because such programs also use `mx.gpu`.
 
     Args:
-        on: True if `is_available` is to return True.
+        on: the value that `is_available` returns.
 
     Example:
         >>> with mx.ext.metal.enable():

@@ -57,32 +57,32 @@ def mesh(*, devices: Sequence[Any] | str = "local", **axes: int) -> Mesh:
         >>> mx.ext.sharding.mesh(data=1, model=1)
         Mesh(axis_sizes=(1, 1), axis_names=('data', 'model'), axis_types=(Auto, Auto))
     """
-    found = _devices(devices)
+    available = _devices(devices)
     sizes = dict(axes) or {"data": -1}
     wrong = [n for n in sizes.values() if not isinstance(n, int) or (n < 1 and n != -1)]
     if wrong or [*sizes.values()].count(-1) > 1:
         raise ValueError(f"[mesh] Expected positive sizes, and -1 for one axis at most, got {sizes}.")
     known = math.prod([n for n in sizes.values() if n > 0])
-    sizes = {name: len(found) // known if n == -1 else n for name, n in sizes.items()}
-    if not 0 < math.prod(sizes.values()) <= len(found):
+    sizes = {name: len(available) // known if n == -1 else n for name, n in sizes.items()}
+    if not 0 < math.prod(sizes.values()) <= len(available):
         raise ValueError(
             f"[mesh] A mesh of {axes} needs {max(known, math.prod(sizes.values()))} devices, and there are "
-            f"{len(found)}."
+            f"{len(available)}."
         )
     use()
     types = (jax.sharding.AxisType.Auto,) * len(sizes)
     return jax.make_mesh(
-        tuple(sizes.values()), tuple(sizes), axis_types=types, devices=found[: math.prod(sizes.values())]
+        tuple(sizes.values()), tuple(sizes), axis_types=types, devices=available[: math.prod(sizes.values())]
     )
 
 
 def _devices(devices: Sequence[Any] | str) -> Sequence[Any]:
     if isinstance(devices, str) and devices in ("local", "all"):
         return jax.local_devices() if devices == "local" else jax.devices()
-    found = [] if isinstance(devices, str) or not is_sequence(devices) else list(devices)
-    if not found or not all(isinstance(d, jax.Device) for d in found):
+    listed = [] if isinstance(devices, str) or not is_sequence(devices) else list(devices)
+    if not listed or not all(isinstance(d, jax.Device) for d in listed):
         raise ValueError(f'[mesh] Expected "local", "all" or a sequence of devices, got {devices!r}.')
-    return found
+    return listed
 
 
 def shard(tree: Any, mesh: Mesh, spec: Any) -> Any:
@@ -173,7 +173,7 @@ CONSTRAIN = Op(
     lambda a, sharding: a,
     ("sharding",),
 )
-"""Constrains the sharding of its input in XLA."""
+"""The op that constrains the sharding of its input in XLA."""
 
 
 def _shard(x: Any, mesh: Mesh, spec: Any, path: str) -> Any:
@@ -181,15 +181,15 @@ def _shard(x: Any, mesh: Mesh, spec: Any, path: str) -> Any:
     if isinstance(x, (dict, list, tuple)):
         entries = x.items() if isinstance(x, dict) else enumerate(x)
         own = isinstance(spec, (dict, list))
-        made = {}
+        parts = {}
         for k, v in entries:
             below = f"{path}.{k}" if path else str(k)
             if own and (k not in spec if isinstance(spec, dict) else k >= len(spec)):
                 raise ValueError(f"[shard] The spec has nothing for {below}.")
-            made[k] = _shard(v, mesh, spec[k] if own else spec, below)
+            parts[k] = _shard(v, mesh, spec[k] if own else spec, below)
         if isinstance(x, dict):
-            return made
-        return [*made.values()] if isinstance(x, list) else like_tuple(x, [*made.values()])
+            return parts
+        return [*parts.values()] if isinstance(x, list) else like_tuple(x, [*parts.values()])
     if not isinstance(x, array):
         return x
     if callable(spec):
@@ -209,7 +209,7 @@ def _checked(spec: Any, shape: tuple[int, ...], mesh: Mesh, path: str | None) ->
     names = [() if n is None else (n,) if isinstance(n, str) else tuple(n) for n in _entries(spec)]
     _check_names(mesh, [name for group in names for name in group])
     while names and not names[-1]:
-        names.pop()  # equal layouts must have equal specs
+        names.pop()  # drop trailing empty entries, so that equal layouts have equal specs
     if len(names) > len(shape):
         raise ValueError(f"[shard] Expected a spec of at most {len(shape)} axes for {what}, got {spec!r}.")
     for k, group in enumerate(names):

@@ -70,7 +70,7 @@ class SparseMatrix(NamedTuple):
 
     def to_bcoo(self) -> Any:
         """Convert the matrix to a JAX BCOO matrix."""
-        from jax.experimental.sparse import BCOO  # imported here because it is slow
+        from jax.experimental.sparse import BCOO  # imported here because the import is slow
 
         return BCOO((to_jax(self.values), to_jax(self.indices)), shape=self.shape)
 
@@ -197,8 +197,8 @@ def matmul(a: array | SparseMatrix, b: array | SparseMatrix) -> array:
     if not isinstance(a, SparseMatrix):
         if not isinstance(b, SparseMatrix):
             return mx.matmul(a, b)
-        found = matmul(b.T, a.T if a.ndim == 2 else a)
-        return found.T if a.ndim == 2 else found
+        product = matmul(b.T, a.T if a.ndim == 2 else a)
+        return product.T if a.ndim == 2 else product
     dense = b.todense() if isinstance(b, SparseMatrix) else b
     if dense.ndim not in (1, 2) or dense.shape[0] != a.shape[1]:
         raise ValueError(f"[sparse] Matrices of shapes {a.shape} and {dense.shape} do not fit; use vmap for a batch.")

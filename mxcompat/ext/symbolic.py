@@ -39,15 +39,15 @@ def any_number(values: Sequence[Any], symbol: Any, what: str) -> Any:
     slope = (values[1] - values[0]) / (SIZES[1] - SIZES[0])
     first = values[0] - slope * SIZES[0]
     if not math.isclose(first + slope * SIZES[2], values[2], rel_tol=1e-6):
-        given = ", ".join(f"{v} for {n}" for v, n in zip(values, SIZES, strict=True))
-        raise _differs(f"{what} is {given}")
+        described = ", ".join(f"{v} for {n}" for v, n in zip(values, SIZES, strict=True))
+        raise _differs(f"{what} is {described}")
     if all(isinstance(v, int) for v in values) and slope == int(slope):
         return int(slope) * symbol + int(first)
     return _Line(slope, first, symbol)
 
 
 class _Line:
-    """The number `slope * symbol + first`."""
+    """A number of the form `slope * symbol + first`."""
 
     def __init__(self, slope: float, first: float, symbol: Any) -> None:
         self.slope, self.first, self.symbol = slope, first, symbol
@@ -83,8 +83,8 @@ def any_size(programs: Sequence[Program], symbol: Any) -> Program:
         if len({*ops}) > 1 or len({*slots}) > 1:
             raise _differs(f"it calls {' or '.join(sorted({op.name for op in ops}))}")
         instructions.append((ops[0], _any(params, symbol, f"a parameter of {ops[0]}"), slots[0]))
-    in_avals, avals = (_any([tuple(a) for a in found], symbol, "a shape")
-                       for found in ([p.in_avals for p in programs], [p.avals for p in programs]))  # fmt: skip
+    in_avals, avals = (_any([tuple(a) for a in shapes], symbol, "a shape")
+                       for shapes in ([p.in_avals for p in programs], [p.avals for p in programs]))  # fmt: skip
     return Program(Code(tuple(instructions), programs[0].code.kinds), in_avals, programs[0].out_slots, avals)
 
 
@@ -99,8 +99,8 @@ def _any(values: Sequence[Any], symbol: Any, what: str) -> Any:
     if isinstance(first, tuple):
         if len({len(v) for v in values}) > 1:
             raise _differs(f"{what} has {len(values[0])}, {len(values[1])} and {len(values[2])} parts")
-        found = [_any(v, symbol, what) for v in zip(*values, strict=True)]
-        return tuple(found) if type(first) is tuple else type(first)(*found)
+        items = [_any(v, symbol, what) for v in zip(*values, strict=True)]
+        return tuple(items) if type(first) is tuple else type(first)(*items)
     if isinstance(first, (int, float)) and not isinstance(first, bool):
         return any_number(values, symbol, what)
     if isinstance(first, slice):

@@ -25,7 +25,7 @@ def reduce(loss: mx.array, reduction: Reduction = "none") -> mx.array:
 
 
 _SETTINGS = {mx.array, bool, int, float, str, type(None)}
-"""The types of arguments with which a loss is one node."""
+"""The types of arguments that let a loss become one node."""
 
 
 @lru_cache(policy.MOST_COMPOSED)
@@ -47,9 +47,9 @@ def _as_one_node(
 
     def loss(*arrays: mx.array) -> list[mx.array]:
         following = iter(arrays)
-        given = [next(following) if constant is None else constant[1] for constant in constants]
-        positional = given[: len(given) - len(names)]
-        named = dict(zip(names, given[len(positional) :], strict=True))
+        arguments = [next(following) if constant is None else constant[1] for constant in constants]
+        positional = arguments[: len(arguments) - len(names)]
+        named = dict(zip(names, arguments[len(positional) :], strict=True))
         return [reduce(losses(*positional, **named), reduction)]
 
     if any(constant is None and name in settings for name, constant in zip(given_to, constants, strict=False)):
@@ -92,14 +92,16 @@ def reduces(default: Reduction) -> Callable[[Callable[..., mx.array]], Callable[
                 _check_last(losses.__name__, least, place + 1, args, kwargs)
                 args, kwargs["reduction"] = args[:place], args[place]
             reduction = kwargs.pop("reduction", default)
-            given = (*args, *kwargs.values())
-            numbers = tuple([x for x in given if type(x) is float])
-            if not _SETTINGS.issuperset(map(type, (*given, reduction))) or (numbers and not may_be_one_node(numbers)):
-                # other types, such as NumPy's numbers, may read values
+            arguments = (*args, *kwargs.values())
+            numbers = tuple([x for x in arguments if type(x) is float])
+            if not _SETTINGS.issuperset(map(type, (*arguments, reduction))) or (
+                numbers and not may_be_one_node(numbers)
+            ):
+                # arguments of other types, such as NumPy's numbers, may read values
                 return reduce(losses(*args, **kwargs), reduction)
-            constants = tuple([None if type(x) is mx.array else (type(x), x) for x in given])
+            constants = tuple([None if type(x) is mx.array else (type(x), x) for x in arguments])
             loss = _as_one_node(losses, reduction, constants, tuple(kwargs))
-            return loss(*[x for x in given if type(x) is mx.array])[0]
+            return loss(*[x for x in arguments if type(x) is mx.array])[0]
 
         reduced.__signature__ = signature.replace(parameters=[*signature.parameters.values(), last])  # type: ignore
         return reduced

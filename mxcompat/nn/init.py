@@ -283,7 +283,7 @@ def sparse(sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype
         if a.ndim != 2:
             raise ValueError("Only tensors with 2 dimensions are supported")
         zeros = math.ceil(sparsity * a.shape[1])
-        # A random permutation of each row's indices; the first ones are set to zero.
+        # This is a random permutation of each row's indices; the first ones are set to zero.
         places = mx.argsort(mx.random.uniform(shape=a.shape), axis=1)[:, :zeros]
         drawn = mx.random.normal(shape=a.shape, scale=std, loc=mean, dtype=dtype)
         return mx.put_along_axis(drawn, places, mx.array(0, dtype), axis=1)
@@ -292,7 +292,7 @@ def sparse(sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype
 
 
 def orthogonal(gain: float = 1.0, dtype: mx.Dtype = mx.float32) -> Initializer:
-    """Return an initializer that makes orthonormal rows or columns (whichever are fewer), times ``gain``.
+    """Return an initializer that makes orthonormal rows or columns (the fewer of the two), times ``gain``.
 
     Args:
         gain: the factor.

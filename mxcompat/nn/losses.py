@@ -87,8 +87,7 @@ def cross_entropy(
         expected.pop(axis)
     if list(targets.shape) != expected:
         raise ValueError(f"Targets shape {targets.shape} does not match logits shape {logits.shape}.")
-    # Subtract the largest score: half precision resolves the differences better, and targets that are not normalized
-    # get the same result.
+    # Subtract the largest score: half precision is then finer, and unnormalized targets give the same result.
     logits = logits - mx.stop_gradient(mx.max(logits, axis=axis, keepdims=True))
     aim = mx.sum(logits * targets, axis=axis) if as_probabilities else _at(logits, targets, axis)
     if label_smoothing > 0:

@@ -44,13 +44,13 @@ class Optimizer:
         True
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_mx_rule")  # programs and pickle see only the first
+    __slots__ = ("__dict__", "__weakref__", "_mx_rule")  # programs and pickle see only `__dict__`
 
     _mx_is_ours = False
     _mx_methods = ()
-    """For the class: the names of its methods. For each base: the names of its methods that are overridden."""
+    """Names of methods. An optimizer class lists all of its methods, and each base class those that are overridden."""
     _mx_together = 12
-    """Number of parameters that one node of the graph updates. More would count as a large program."""
+    """Number of parameters that one node of the graph updates. A node with more would count as a large program."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -23,7 +23,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 class Rule:
-    """How one optimizer carries out its steps, with a cache of its settings."""
+    """Carries out the steps of one optimizer, and caches its settings."""
 
     def __init__(self) -> None:
         self._known: set[tuple | None] = set()
@@ -53,13 +53,13 @@ class Rule:
         new = []
         for start in range(0, len(leaves), optimizer._mx_together):
             group = leaves[start : start + optimizer._mx_together]
-            found = operands(group)
-            if found is None:
+            gathered = operands(group)
+            if gathered is None:
                 new += [optimizer.apply_single(*leaf) for leaf in group]
                 continue
-            given, slots = found
+            arrays, slots = gathered
             update = _compiled(kind, methods, settings, slots, tuple(scalars))
-            new += assign(group, update(*given, *scalars.values()))
+            new += assign(group, update(*arrays, *scalars.values()))
         return new
 
     def _to_compile(self, optimizer: Any, methods: tuple) -> tuple | None:
@@ -73,7 +73,7 @@ class Rule:
             settings = _settings(attributes)
             if len(self._known) < policy.COMPILED_SETTINGS:
                 self._known.add(settings)
-            # with REPRODUCIBLE, the optimizer's history must not matter
+            # with REPRODUCIBLE, results must not depend on the optimizer's history
             self._settings = settings if policy.REPRODUCIBLE or settings in self._known else None
         return self._settings
 
@@ -88,10 +88,10 @@ class Rule:
 
 def _methods(defined: tuple[tuple[type, tuple[str, ...]], ...]) -> tuple:
     """Return the current methods of these names in these classes."""
-    found: tuple = ()
+    methods: tuple = ()
     for kind, names in defined:
-        found += _reader(names)(kind)
-    return found
+        methods += _reader(names)(kind)
+    return methods
 
 
 @lru_cache(policy.MOST_COMPOSED)
@@ -108,13 +108,13 @@ def _attributes(optimizer: Any) -> dict[str, Any]:
 
 def _settings(attributes: dict[str, Any]) -> tuple | None:
     """Return the settings of an optimizer, or None if one is not a plain number, string or sequence of these."""
-    found: list[Any] = []
+    settings: list[Any] = []
     for name, value in attributes.items():
         parts = tuple(value) if isinstance(value, (list, tuple)) else (value,)
         if not all(type(part) in _PLAIN for part in parts):
             return None
-        found.append((name, parts if isinstance(value, (list, tuple)) else value, *map(type, parts)))
-    return tuple(found)
+        settings.append((name, parts if isinstance(value, (list, tuple)) else value, *map(type, parts)))
+    return tuple(settings)
 
 
 @lru_cache(policy.MOST_COMPOSED)
@@ -128,8 +128,8 @@ def _compiled(
     current methods of the class.
     """
 
-    def update(*given: mx.array) -> list[mx.array]:
-        values = iter(given)
+    def update(*arguments: mx.array) -> list[mx.array]:
+        values = iter(arguments)
         leaves = [(next(values), next(values), {name: next(values) for name in names}) for names in slots]
         optimizer = object.__new__(kind)
         vars(optimizer).update((name, value) for name, value, *_ in settings)

@@ -20,7 +20,7 @@ def _gather(
 ) -> None:
     """Collect each gradient with its parameter and state, and the places of the parameters."""
     if places is not None and isinstance(gradient, tuple):
-        raise invalid_type(gradient)  # a module cannot hold a tuple
+        raise invalid_type(gradient)  # modules reject tuples
     for key, child in gradient.items() if isinstance(gradient, dict) else enumerate(gradient):
         if isinstance(child, (dict, list, tuple)):
             _gather(child, parameter[key], state[key], leaves, places)
@@ -35,10 +35,10 @@ def _operands(leaves: list[Leaf]) -> tuple[list[mx.array], tuple[tuple[str, ...]
     value is not an array."""
     if not all(isinstance(state, dict) for _, _, state in leaves):
         return None
-    given = [x for gradient, parameter, state in leaves for x in (gradient, parameter, *state.values())]
-    if not {*map(type, given)} <= {mx.array}:
+    arrays = [x for gradient, parameter, state in leaves for x in (gradient, parameter, *state.values())]
+    if not {*map(type, arrays)} <= {mx.array}:
         return None
-    return given, tuple([tuple(state) for _, _, state in leaves])
+    return arrays, tuple([tuple(state) for _, _, state in leaves])
 
 
 def _assign(leaves: list[Leaf], results: Sequence[mx.array]) -> list[mx.array]:

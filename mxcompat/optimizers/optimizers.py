@@ -63,7 +63,7 @@ class SGD(SlotOptimizer):
         nesterov: whether to use Nesterov momentum: ``w -= lr (g + momentum v)``.
 
     Raises:
-        ValueError: if ``nesterov`` without momentum or with dampening.
+        ValueError: if ``nesterov`` is set without momentum or with dampening.
 
     Example:
         >>> optimizer = optim.SGD(learning_rate=0.5)
@@ -126,7 +126,7 @@ class RMSprop(_RootOptimizer):
         eps: added to the root.
 
     Raises:
-        ValueError: if ``alpha`` negative or ``eps`` not positive.
+        ValueError: if ``alpha`` is negative or ``eps`` is not positive.
 
     Example:
         >>> optimizer = optim.RMSprop(learning_rate=0.1)
@@ -154,7 +154,7 @@ class Adagrad(_RootOptimizer):
         eps: added to the root.
 
     Raises:
-        ValueError: if ``eps`` not positive.
+        ValueError: if ``eps`` is not positive.
 
     Example:
         >>> optimizer = optim.Adagrad(learning_rate=0.5)
@@ -218,7 +218,7 @@ class Adam(SlotOptimizer):
         bias_correction: whether to divide m and v by ``1 - b1^t`` and ``1 - b2^t`` at step t.
 
     Raises:
-        ValueError: for betas outside [0, 1) or ``eps`` negative.
+        ValueError: for betas outside [0, 1) or a negative ``eps``.
 
     Example:
         >>> optimizer = optim.Adam(learning_rate=0.1)
@@ -265,7 +265,7 @@ class AdamW(Adam):
         bias_correction: as for ``Adam``.
 
     Raises:
-        ValueError: for betas outside [0, 1) or ``eps`` negative.
+        ValueError: for betas outside [0, 1) or a negative ``eps``.
 
     Example:
         >>> optimizer = optim.AdamW(learning_rate=0.1)
@@ -300,7 +300,7 @@ class Adamax(Adam):
         eps: added to v.
 
     Raises:
-        ValueError: for betas outside [0, 1) or ``eps`` negative.
+        ValueError: for betas outside [0, 1) or a negative ``eps``.
 
     Example:
         >>> optimizer = optim.Adamax(learning_rate=0.5)

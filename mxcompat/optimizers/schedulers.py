@@ -99,7 +99,7 @@ def join_schedules(schedules: list[Callable], boundaries: list[int]) -> Callable
         A function of the step, an integer array or a number, that returns a floating-point scalar.
 
     Raises:
-        ValueError: if no schedules, or not one boundary fewer than schedules.
+        ValueError: if there are no schedules, or if the boundaries are not one fewer than the schedules.
 
     Example:
         >>> warm_up, rest = optim.linear_schedule(0.0, 1.0, 10), optim.step_decay(1.0, 0.5, 20)

@@ -71,7 +71,7 @@ def all_generation_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[
 
 
 def process_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Yield the rows that need a process of their own."""
+    """Yield the rows that are measured in a separate process."""
     if wanted(sharded.NAME):
         yield sharded.row(rounds)
     if wanted("memory of the GPT step"):
@@ -113,7 +113,7 @@ def main() -> int:
 
     from mxcompat._graph.run.platform import backend
 
-    backend()  # starts XLA with mxcompat's options, as in programs that do not use JAX themselves
+    backend()  # this starts XLA with mxcompat's options, as in programs that do not use JAX themselves
 
     def wanted(name: str) -> bool:
         return not args.words or any(word.lower() in name.lower() for word in args.words)

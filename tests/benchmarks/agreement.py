@@ -30,7 +30,7 @@ def digest(value: Any) -> list[float]:
     array = np.asarray(value).astype(np.float64).ravel()
     if array.size <= _ALL:
         return array.tolist()
-    order = np.cos(np.arange(array.size))  # makes the digest depend on the order
+    order = np.cos(np.arange(array.size))  # the weights make the digest depend on the order
     return [float(array.size), float(np.linalg.norm(array)), float(array @ order)]
 
 

@@ -125,7 +125,7 @@ def _member(side: str, out: str, rounds: str, *names: str) -> None:
             steps[name]()
         times = []
         for _ in range(int(rounds)):
-            mx.eval(mx.distributed.all_sum(mx.array(1.0)))  # waits for the other rank
+            mx.eval(mx.distributed.all_sum(mx.array(1.0)))  # this call waits for the other rank
             start = time.perf_counter()
             steps[name]()
             times.append(time.perf_counter() - start)

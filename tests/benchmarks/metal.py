@@ -1,7 +1,7 @@
-"""`python -m tests.benchmarks metal`: kernels in Metal beside the same in mx operations, the first time and warm.
+"""`python -m tests.benchmarks metal`: kernels in Metal, and the same computations in mx operations, cold and warm.
 
-Both run in this process, in turn. Each row pair is a kernel and, below it, the operations; a kernel of 40 lines is to
-be compiled within a second.
+Both run in this process, in turn. For each kernel there are two rows: the kernel, and below it the operations. A kernel
+of 40 lines must be compiled within a second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WARM_SECONDS = 2.0
 
 
 def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Two rows for each kernel, with the targets in the first."""
+    """Yield two rows for each kernel, with the targets in the first."""
     import mxcompat.core as mx
 
     for pair in KERNELS:
@@ -69,7 +69,7 @@ def _rows(mx: Any, pair: Pair, rounds: int) -> Iterator[Row]:
 
 
 def _warm_up(step: Callable[..., Any], side: Callable[..., Any]) -> None:
-    """What is hot is compiled when it has taken as long as that would."""
+    """Run until hot programs are compiled, which happens once they have taken as long as the compile would."""
     end = time.perf_counter() + _WARM_SECONDS
     step(side)
     while time.perf_counter() < end:
@@ -85,7 +85,10 @@ def _seconds(step: Callable[..., Any], side: Callable[..., Any]) -> float:
 
 
 def _compile_seconds(step: Callable[..., Any], side: Callable[..., Any]) -> float:
-    """Seconds to trace a kernel and to compile it, without the import of JAX: of a first run by XLA, less a second."""
+    """Return the seconds to trace and compile a kernel, without the import of JAX.
+
+    This is the time of the first run by XLA minus that of a second run.
+    """
     from mxcompat.ext.debug import clear_cache, host_disabled
 
     with host_disabled():

@@ -1,4 +1,5 @@
-"""Kernels in Metal, and the same in mx operations: `tests.benchmarks metal` times them, tests differentiate them."""
+"""Kernels in Metal, and the same computations in mx operations. `tests.benchmarks metal` times them; tests
+differentiate them."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ _SOFTMAX = """
 
 
 def softmax(mx: Any, x: Any, threads: int = 256) -> Any:
-    """Softmax over rows, (R, N): a group of threads for each row, with sums over SIMD groups."""
+    """Compute softmax over the rows of (R, N): a group of threads for each row, with sums over SIMD groups."""
     kernel = mx.fast.metal_kernel(name="softmax_rows", input_names=["x"], output_names=["y"], source=_SOFTMAX)
     rows, n = x.shape
     return kernel(
@@ -83,7 +84,8 @@ _GRID_SAMPLE = """
 
 
 def grid_sample(mx: Any, x: Any, grid: Any) -> Any:
-    """Values of images x (N, H, W, C) between their pixels, at the places grid (N, HG, WG, 2) between -1 and 1."""
+    """Interpolate images x (N, H, W, C) between their pixels, at the coordinates grid (N, HG, WG, 2) between -1
+    and 1."""
     kernel = mx.fast.metal_kernel(name="bilinear", input_names=["x", "grid"], output_names=["y"], source=_GRID_SAMPLE)
     shape = (*grid.shape[:3], x.shape[3])
     return kernel(
@@ -139,7 +141,7 @@ _GROUP_NORM = """
 
 
 def group_norm(mx: Any, x: Any, weight: Any, bias: Any, groups: int = 8, threads: int = 256) -> Any:
-    """Group normalization of x (N, L, C): a group of threads for each group of channels."""
+    """Normalize groups of channels of x (N, L, C): a group of threads for each group of channels."""
     kernel = mx.fast.metal_kernel(
         name="group_norm", input_names=["x", "weight", "bias"], output_names=["y"], source=_GROUP_NORM
     )
@@ -170,7 +172,7 @@ _SCAN = """
 
 
 def scan(mx: Any, x: Any, decay: Any) -> Any:
-    """A linear recurrence over the middle axis of x (B, L, D): each step decays what was before, and adds."""
+    """Run a linear recurrence over the middle axis of x (B, L, D): each step decays the state and adds to it."""
     kernel = mx.fast.metal_kernel(name="recurrence", input_names=["x", "decay"], output_names=["y"], source=_SCAN)
     batch, length, d = x.shape
     return kernel(
@@ -180,7 +182,7 @@ def scan(mx: Any, x: Any, decay: Any) -> Any:
 
 
 def _scan_by_operations(mx: Any, x: Any, decay: Any) -> Any:
-    """As programs write it: a loop in Python."""
+    """Run the recurrence as programs do without a kernel: in a loop in Python."""
     state, states = mx.zeros_like(x[:, 0]), []
     for t in range(x.shape[1]):
         state = decay[:, t] * state + x[:, t]
@@ -200,7 +202,7 @@ _PAIRS = """
 
 
 def all_pairs(mx: Any, a: Any, b: Any) -> Any:
-    """Distances of all rows of a (N, D) to all rows of b (N, D): a thread for each pair."""
+    """Return the distances of all rows of a (N, D) to all rows of b (N, D): a thread for each pair."""
     kernel = mx.fast.metal_kernel(name="distances", input_names=["a", "b"], output_names=["y"], source=_PAIRS)
     n, d = a.shape
     return kernel(
@@ -236,4 +238,4 @@ KERNELS = [
         lambda: [_normal(0, 1024, 16), _normal(1, 1024, 16)],
     ),
 ]  # fmt: skip
-"""What is timed."""
+"""The kernels that are timed."""

@@ -1,4 +1,4 @@
-"""Single ops with a target of their own: convolutions with gradients, 4-bit products, and ops that are slow in XLA."""
+"""Single ops with separate targets: convolutions with gradients, 4-bit products, and ops that are slow in XLA."""
 
 from __future__ import annotations
 

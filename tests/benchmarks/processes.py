@@ -1,4 +1,4 @@
-"""Measurements that need a process of their own: the memory of a training step, and the time of an import."""
+"""Measurements in separate processes: the memory of a training step, and the time of an import."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def step_memory(sides: list[str], rounds: int) -> tuple[dict[str, float], dict[s
 
 
 def import_seconds(modules: dict[str, str], rounds: int) -> dict[str, float]:
-    """Return the import time of each module in a fresh process, in seconds. `modules` are by side."""
+    """Return the import time of each side's module in a fresh process, in seconds. `modules` maps sides to modules."""
     found: dict[str, list[float]] = {side: [] for side in modules}
-    for _ in range(rounds + 1):  # the first round fills the disk's cache
+    for _ in range(rounds + 1):  # the first round fills the file cache
         for side, module in modules.items():
             found[side] += run(IMPORT.format(module=module))
     return {side: statistics.median(values[1:]) for side, values in found.items()}

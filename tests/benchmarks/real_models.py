@@ -170,7 +170,7 @@ def measure(side: str, model: Model, folder: Path | None = None, **sizes: Any) -
 
 
 def _imported(side: str) -> float:
-    """Return the memory after all imports, in MB, and forget its peak so far."""
+    """Return the memory after all imports, in MB, and reset the peak."""
     if side == "mxcompat":
         import jax  # noqa: F401  # which mxcompat imports when it first needs it
     with open("/proc/self/clear_refs", "w") as file:

@@ -68,7 +68,7 @@ class Product(NamedTuple):
         x = mx.array((rng.normal(size=(self.rows, self.k)) * self.k**-0.5).astype(np.float32)).astype(dtype)
         words = rng.integers(0, 1 << 32, (self.n, self.k * self.bits // 32), dtype=np.uint32)
         if self.mode == "mxfp8":
-            words &= 0x77777777  # not the bytes that mean NaN
+            words &= 0x77777777  # leave out the bytes that encode NaN
         shape = (self.n, self.k // self.group)
         if self.mode == "affine":
             scales = rng.uniform(1, 2, shape) * 2.0 ** (1 - self.bits)

@@ -26,24 +26,24 @@ __all__ = ["files", "machine", "pair", "pairs", "save", "unexplained", "write"]
 
 FIGURES = "figures.json"
 NOTES = "notes.toml"
-"""For each row over its limit, by name: what changed in the versions, and by how much. Written by hand."""
+"""The file with hand-written notes: for each row over its limit, the change in these versions and its size."""
 
 _ABOUT = {
-    "warm": ("Warm", "A step, once everything has been compiled."),
-    "generation": ("Generation", "Tokens by mlx-lm's own loop."),
-    "memory": ("Memory and import", "Processes of their own."),
-    "cold": ("Cold", "What a process meets for the first time."),
-    "everyday": ("Everyday", "The small calls of every program, warm."),
-    "distributed": ("Distributed", "Several processes or devices."),
-    "metal": ("Metal kernels", "Kernels beside the same in mx operations."),
-    "real": ("Real models", "The sizes of real models."),
+    "warm": ("Warm", "Each row is a step whose programs are compiled already."),
+    "generation": ("Generation", "These rows generate tokens by mlx-lm's own loop."),
+    "memory": ("Memory and import", "Each row is measured in a separate process."),
+    "cold": ("Cold", "Each row is work that a process does for the first time."),
+    "everyday": ("Everyday", "These rows are small calls that every program makes, after the first ones."),
+    "distributed": ("Distributed", "These rows use several processes or devices."),
+    "metal": ("Metal kernels", "Each row compares a kernel with the same computation in mx operations."),
+    "real": ("Real models", "These rows have the sizes of real models."),
 }
 
 _PACKAGES = ("jax", "jaxlib", "mlx", "numpy", "mlx-lm")
 
 
 def pair() -> str:
-    """Return the name of the running versions of Python and JAX, which is that of their folder."""
+    """Return the name of the running versions of Python and JAX, which is also the name of their folder."""
     import jax
 
     return f"python-{'.'.join(platform.python_version_tuple()[:2])}-jax-{jax.__version__}"
@@ -142,7 +142,7 @@ def _stored(folder: Path) -> tuple[dict[str, Any], dict[str, list[Row]]]:
 
 
 def _title(name: str) -> str:
-    """Return "Python 3.11, JAX 0.10.2" for the name of such a pair."""
+    """Return the title of a pair of versions, such as "Python 3.11, JAX 0.10.2"."""
     _, python, _, jax = name.split("-", 3)
     return f"Python {python}, JAX {jax}"
 

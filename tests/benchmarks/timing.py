@@ -103,7 +103,7 @@ def _times(step: Callable[[], Any], counts: tuple[int, int]) -> list[float]:
     out = []
     clock = time.perf_counter
     if samples * inner > 1:
-        step()  # brings its data back into the processor's caches
+        step()  # this call loads the step's data into the processor's caches
     for _ in range(samples):
         start = clock()
         for _ in range(inner):

@@ -24,7 +24,7 @@ _SUBNET = "10.213.77"
 
 
 def what_is_missing() -> str:
-    """Return the reason why such hosts cannot be created here, or ""."""
+    """Return the reason why simulated hosts cannot be created here, or ""."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "network namespaces are for root on Linux"
     absent = [tool for tool in _TOOLS if shutil.which(tool) is None]

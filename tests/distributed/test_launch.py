@@ -168,12 +168,12 @@ def test_mpirun(tmp_path):
 def test_who_is_meant(monkeypatch):
     for name, value in ENVIRONMENTS["nccl"].items():
         monkeypatch.setenv(name, value.format(rank=1, port=5))
-    monkeypatch.setenv("MXCOMPAT_MEMBER", "")  # noted by monkeypatch, and
+    monkeypatch.setenv("MXCOMPAT_MEMBER", "")  # a set and a delete, so that monkeypatch restores the variable
     monkeypatch.delenv("MXCOMPAT_MEMBER")
     found = peers()
     assert found is not None
     assert (found.rank, found.size, found.address, found.backends) == (1, 2, "127.0.0.1:5", ("any", "nccl"))
-    monkeypatch.setenv("MXCOMPAT_MEMBER", str(os.getppid()))  # its child is not
+    monkeypatch.setenv("MXCOMPAT_MEMBER", str(os.getppid()))  # the member is the parent; a child is not a member
     assert peers() is None
 
 

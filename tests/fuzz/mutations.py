@@ -16,7 +16,7 @@ from tests.sweep.cases import Case
 __all__ = ["Call", "call"]
 
 REPLACEMENTS = (
-    # numbers: huge, negative, not finite, of another type
+    # numbers that are huge, negative, not finite, or of another type
     "2**31 - 1", "2**31", "-2**31", "2**32", "2**63", "-2**63", "10**30", "-10**30", "-1", "0", "1", "7", "-7", "1000",
     "nan", "inf", "-inf", "1e300", "0.5", "True", "False", "1j",
     # objects that are not numbers
@@ -32,7 +32,7 @@ REPLACEMENTS = (
     # arrays of NumPy
     "np.arange(3)", "np.float32(2)", "np.int64(2**40)", "np.ones((4, 6))[::2, ::-2]", "np.array(['a'])",
     "np.array([None])", "np.ones((2, 3), np.complex128)", "np.array(1)",
-    # arrays: 0-d, empty, of another rank, not finite, not contiguous
+    # arrays that are 0-d, empty, of another rank, not finite, or not contiguous
     "A(2)", "A(-1)", "A(nan)", "A(True)", "A([])", "mx.zeros((0, 3))", "mx.zeros((3, 0), mx.int32)", "mx.ones((2, 3))",
     "mx.ones((2, 3, 4, 5))", "mx.ones((1,) * 12)", "A([2**31 - 1, -2**31])", "A([-5, 100])", "mx.full((2, 3), nan)",
     "mx.full((3, 3), inf)", "mx.ones((3, 2)).T", "mx.ones((4, 6))[::2, ::-2]", "mx.ones((3, 3), mx.complex64)",

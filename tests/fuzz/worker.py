@@ -87,9 +87,9 @@ def main(side: str, first: str, last: str) -> None:
     """Run the calls from `first` to before `last`."""
     from tests.oracle import real
 
-    real.disable_compile()  # it calls a C++ compiler for every program
+    real.disable_compile()  # real MLX calls a C++ compiler for every program
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # redirects the call's own output
+    os.dup2(2, 1)  # this redirects the call's own output
     warnings.simplefilter("error", RuntimeWarning)
     np.seterr(all="warn")
     _limit(side)

@@ -93,5 +93,5 @@ def test_rules():
     ops = {"conv", "convolve", "hadamard_transform"}
     for rules in (HOST, PULLBACK, PUSHFORWARD, BATCH):
         missing = {name for name in ops if TABLE[name] not in rules}
-        # These convolve one signal at a time, and no op convolves more.
+        # These convolve one signal at a time, so a mapped axis has no op to express it.
         assert missing == ({"convolve", "hadamard_transform"} if rules is BATCH else set())

@@ -72,5 +72,5 @@ def test_rules():
     short_time = {"stft", "istft"}  # chains of other ops, whose derivatives and batches fall back to XLA
     for rules in (HOST, PULLBACK, PUSHFORWARD, BATCH):
         missing = {name for name in ops if TABLE[name] not in rules}
-        # Frequencies depend on a Python number only.
+        # `fftfreq` depends on a Python number only.
         assert missing == (set() if rules is HOST else {"fftfreq", *short_time})

@@ -59,7 +59,7 @@ def test_quantize(scheme):
             lambda mx, *xs: mx.dequantize(xs[-1], *xs[:-1], **settings(scheme)), *parts, words, jvp=False, grad=full,
             batch=full,
         )  # fmt: skip
-    # XLA does not round to bfloat16 on its way to float32.
+    # For float32 results XLA skips a rounding to bfloat16.
     check(
         lambda mx, *xs: mx.dequantize(xs[-1], *xs[:-1], **settings(scheme), dtype=mx.float32), *parts, words,
         jvp=False, grad=False, batch=False, tolerance=None if dtype == "float32" else 1.6e-2,

@@ -64,7 +64,7 @@ def test_implicit_key():
         finally:
             mx.random.state[0] = before
 
-    check(draws, KEY, batch=False)  # of a chain, each draw has a row
+    check(draws, KEY, batch=False)  # the batch rule reads one row of a chain per draw
 
 
 DRAWS = {
@@ -111,7 +111,7 @@ BATCHED = [DRAWS[name] for name in ("uniform ()", "normal", "gumbel", "randint i
 
 
 def test_float64():
-    """The noise is of float32."""
+    """Compare draws in float64: they agree with XLA's to float32's precision, in which the noise is drawn."""
     check(
         lambda mx, key: [
             mx.random.normal((N,), mx.float64, loc=2.5, scale=1.3, key=key),
@@ -150,7 +150,7 @@ def test_uniform_between(dtype):
 @pytest.mark.parametrize("dtype", [*FLOATS, "float64", "int8", "complex64"])
 def test_normal_of(dtype):
     loc, scale = data((3, 1), dtype, 1), data((2, 1, 1), dtype, 2)
-    tolerance = 1e-6 if dtype == "float64" else None  # the noise is of float32
+    tolerance = 1e-6 if dtype == "float64" else None  # the noise is drawn in float32
     kind = dtype if dtype != "int8" else "float16"
     for k in {"float32", kind}:
         check(
@@ -177,7 +177,7 @@ def test_scales_of_zero():
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_truncated_between(dtype):
     lower, upper = data((3, 1), dtype, 1, -1.5, 0.5), data((5,), dtype, 2, 0.2, 1.5)
-    # where XLA rounds in half precision, an intermediate may fall on the other side of a rounding
+    # XLA rounds intermediate results to half precision, some of them the other way
     tolerance = {"float16": 1e-2, "bfloat16": 8e-2, "float32": 8e-6}[dtype]
     check(
         lambda mx, lower, upper, key: mx.random.truncated_normal(lower, upper, None, getattr(mx, dtype), key),
@@ -290,5 +290,5 @@ def test_each_has_its_rules():
     not_smooth = {"randint", "bernoulli", "categorical", "categorical_line"}
     for rules in (PULLBACK, PUSHFORWARD):
         assert {name for name, op in ours.items() if op not in rules} == no_inputs_but_keys | not_smooth | by_xla
-    # The chain is that of the implicit key, which no one maps over.
+    # "chain" is the op of the implicit random state, which vmap never maps.
     assert {name for name, op in ours.items() if op not in BATCH} == {"chain"} | by_xla

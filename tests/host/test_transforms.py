@@ -52,7 +52,7 @@ def test_gradients_of_a_network():
         value, grads = grad(w, b, v, x)
         return [value, *grads]
 
-    holds(call, W, B, V, X, tolerance=1e-5)  # of sums in another order
+    holds(call, W, B, V, X, tolerance=1e-5)  # the libraries add up in another order
 
 
 def test_complex_cotangents_are_conjugated():
@@ -195,7 +195,7 @@ def test_custom_jvp():
     captured = mx.array(5.0)
     f.jvp(lambda primals, tangents: (tangents[0] * captured + primals[1], mx.argmax(primals[0])))
     holds(lambda mx, x, y, t: mx.jvp(lambda x: list(f(x, y)), [x], [t])[1], X, X[0], data(X.shape, "float32", 6))
-    holds(lambda mx, x, y: mx.grad(lambda x: f(x, y)[0].sum())(x), X, X[0])  # the plain function
+    holds(lambda mx, x, y: mx.grad(lambda x: f(x, y)[0].sum())(x), X, X[0])  # reverse mode ignores the jvp rule
 
 
 def test_custom_gradient():

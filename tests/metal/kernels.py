@@ -26,19 +26,19 @@ needs_oracle = pytest.mark.skipif(bool(oracle.missing()), reason=oracle.missing(
 
 
 def dtype(name):
-    """The dtype of mxcompat that a name or a NumPy dtype means."""
+    """Return the dtype of mxcompat for a name or a NumPy dtype."""
     return _DTYPES[name if isinstance(name, str) else np.dtype(name).name]
 
 
 def array(value):
-    """An input as mxcompat takes it, bfloat16 and numbers too."""
+    """Convert an input to a value that mxcompat accepts, also bfloat16 and numbers."""
     if not isinstance(value, (np.ndarray, np.generic)):
         return value
     return mx.array(value.view(np.uint16)).view(mx.bfloat16) if value.dtype == _BF16 else mx.array(value)
 
 
 def signed(case, grid=(1, 1, 1), group=(1, 1, 1)) -> tuple[Any, ...]:
-    """The definition of a case's kernel, and how it is started."""
+    """Return the definition of a case's kernel, and its launch."""
     outputs = [f"y{k or ''}" for k in range(len(case.outputs))]
     names = case.names or tuple(f"x{k}" for k in range(len(case.inputs)))
     made = metal_contract.define("k", names, outputs, case.source, case.header, **dict(case.options))
@@ -51,20 +51,20 @@ def signed(case, grid=(1, 1, 1), group=(1, 1, 1)) -> tuple[Any, ...]:
 
 
 def compiled(cases):
-    """The kernels of the cases, which the oracle (g++) compiles together as one source."""
+    """Return the kernels of the cases, compiled together by the oracle (g++)."""
     return oracle.compile_kernels(
         [(made.source, made.header, launch.signature) for made, launch, _ in map(signed, cases)]
     )
 
 
 def by_oracle(case, made=None):
-    """The outputs as g++ computes them."""
+    """Return the outputs of a case as g++ computes them."""
     (made,) = [made] if made else compiled([case])
     return oracle.run(made, case.inputs, case.grid, case.threadgroup, case.init_value)
 
 
 def by_numpy(case):
-    """The outputs as NumPy's tier computes them."""
+    """Return the outputs of a case as NumPy's tier computes them."""
     made, launch, nodes = signed(case)
     kernel = parse_kernel(made.source, made.header, launch.signature)
     inputs = [
@@ -75,7 +75,7 @@ def by_numpy(case):
 
 
 def by_xla(cases):
-    """The outputs of cases as XLA computes them, all in one program."""
+    """Return the outputs of cases as XLA computes them, all in one program."""
     with host_disabled():
         outputs = [run_kernel(*signed(case)) for case in cases]
         mx.eval(outputs)
@@ -83,7 +83,7 @@ def by_xla(cases):
 
 
 def differences(got, want, tol):
-    """Where outputs are not equal: a line for each of them. `tol` is relative to the largest value."""
+    """Return a line for each output that differs. `tol` is relative to the largest value."""
     found = []
     for place, (a, b) in enumerate(zip(got, want, strict=True)):
         if (a.shape, a.dtype) != (b.shape, b.dtype):

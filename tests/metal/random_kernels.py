@@ -1,9 +1,9 @@
-"""Random kernels: a strategy for hypothesis that writes bodies with variables of all types, branches, nested loops
-whose length differs from thread to thread, early returns, arrays, group memory, barriers and SIMD groups.
+"""Random kernels, drawn by hypothesis.
 
-A kernel's result is the same wherever it is computed: no overflow of a conversion, no division by zero, no shift beyond
-the width, no race. Floats are small whole numbers after each assignment: sums and products are exact in float32, and
-rounded alike in half and bfloat.
+They have variables of all types, branches, nested loops whose length differs among threads, early returns, arrays,
+group memory, barriers and SIMD groups. A kernel's result is the same on every platform: without overflow in a
+conversion, division by zero, shifts beyond the width, or races. Floats are small whole numbers after each assignment.
+So sums and products are exact in float32, and are rounded equally in half and bfloat.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INPUTS["f"] = _INPUTS["f"].round()
 
 
 class _Writer:
-    """Writes one kernel, drawing its choices."""
+    """Writes one kernel from random choices."""
 
     def __init__(self, draw, together):
         self.draw, self.together = draw, together
@@ -57,7 +57,7 @@ class _Writer:
     def of(self, kinds):
         return [name for name, kind in self.variables.items() if kind in kinds]
 
-    # Expressions. Those of ints wrap; those of floats are small and whole.
+    # Expressions of ints wrap around; expressions of floats have small whole values.
 
     def integer(self, depth=2):
         leaves = [*self.of(INTS), "I", "lid"]
@@ -89,7 +89,7 @@ class _Writer:
         return f"int(clamp({self.real(depth - 1)}, -90.0f, 90.0f))"
 
     def real(self, depth=2):
-        """An expression of type float."""
+        """Return an expression of type float."""
         return f"(float)({self.floating('float', depth)})"
 
     def floating(self, kind, depth=2):
@@ -134,8 +134,6 @@ class _Writer:
         if kind in FLOATS:
             return f"clamp(rint({kind}({self.floating(kind)})), {kind}(-64), {kind}(64))"
         return self.integer()
-
-    # Statements.
 
     def block(self, length):
         known = dict(self.variables)
@@ -212,7 +210,8 @@ class _Writer:
         )  # fmt: skip
 
     def exchange(self):
-        """Write a place of group memory, and read others': between barriers, by all threads that are left."""
+        """Write a value to group memory and read those of other threads, between barriers that all remaining threads
+        reach."""
         barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);"
         name = self.pick(*self.of(["int"]), "w")
         place = self.pick("(lid + 1)", "(lid * 3 + 5)", "0")
@@ -221,7 +220,7 @@ class _Writer:
 
 @st.composite
 def kernels(draw):
-    """A `Case` of a random kernel."""
+    """Draw a `Case` of a random kernel."""
     together = draw(st.booleans())
     write = _Writer(draw, together)
     write.variables = {"w": "int"}

@@ -13,7 +13,7 @@ TOGETHER = 12
 
 @pytest.fixture(scope="module")
 def wanted():
-    """The outputs of all cases as g++ computes them."""
+    """Return the outputs of all cases, computed by g++."""
     made = compiled(CASES.values())
     return {name: by_oracle(case, one) for (name, case), one in zip(CASES.items(), made, strict=True)}
 
@@ -28,7 +28,7 @@ def test_in_numpy(wanted, name):
     "names", [NAMES[k : k + TOGETHER] for k in range(0, len(NAMES), TOGETHER)], ids=lambda names: names[0]
 )
 def test_in_xla(wanted, names):
-    """A dozen in one program, as each compile takes as long as a dozen kernels in NumPy."""
+    """Compare a dozen cases in one program, as one compile takes as long as a dozen kernels in NumPy."""
     found = {}
     for name, got in zip(names, by_xla([CASES[name] for name in names]), strict=True):
         found[name] = differences(got, wanted[name], CASES[name].tol)

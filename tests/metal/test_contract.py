@@ -110,7 +110,7 @@ def test_calls_are_refused_as_by_mlx(name):
     with pytest.raises(kinds) as found:
         metal_contract.launch(definition(), **arguments(ours, changes))
     assert type(found.value) is type(theirs.value)
-    if type(found.value) is ValueError:  # the others are in the words of the binding layer
+    if type(found.value) is ValueError:  # other exceptions have the binding layer's texts
         assert str(found.value) == str(theirs.value)
 
 
@@ -132,7 +132,8 @@ def test_compile_options(options, outputs):
 
 
 def test_inputs_and_their_parameters():
-    """Numbers are references. `X_shape` and its kin are parameters if the source, not the header, names them."""
+    """Assert that numbers become references, and that `X_shape` and its kin are parameters if the source itself names
+    them."""
     made = definition(input_names=["a", "b", "c"], source="a_shape; // b_strides c_shape", header="a_ndim b_shape")
     signature = launched(made=made, inputs=[ours.ones((2, 3, 4)), ours.ones((4, 2)), 3]).signature
     a, b, c = signature.inputs
@@ -194,7 +195,7 @@ def test_what_a_device_would_refuse(changes, message):
 
 
 def test_a_signature_is_a_key():
-    """Equal calls have equal signatures, and a bool in a template is no int."""
+    """Assert that equal calls have equal signatures, and that a bool in a template differs from an int."""
     assert hash(launched()) == hash(launched())
     assert launched() == launched()
     assert launched(template=[("N", 1)]) != launched(template=[("N", True)])

@@ -10,7 +10,8 @@ _RNG = np.random.default_rng(3)
 
 
 def call(source, inputs, outputs, grid, block, header="", template=None, shared_memory=0, **options):
-    """The outputs of a kernel as NumPy arrays. Inputs by name; outputs are pairs of shape and dtype: y, y1, …"""
+    """Return a kernel's outputs as NumPy arrays. Inputs have names; outputs are pairs of shape and dtype, named y, y1,
+    …"""
     kernel = mx.fast.cuda_kernel(
         name="k", input_names=list(inputs), output_names=[f"y{k or ''}" for k in range(len(outputs))], source=source,
         header=header, shared_memory=shared_memory,
@@ -23,7 +24,7 @@ def call(source, inputs, outputs, grid, block, header="", template=None, shared_
 
 
 def test_positions():
-    """All blocks are whole, those at the edge of the grid, too."""
+    """Assert that all blocks are complete, also those at the edge of the grid."""
     source = """
         int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
         if (i < 20 && j < 6) y[j * 20 + i] = blockDim.x + 100 * gridDim.x + 1000 * blockIdx.y + i * warpSize;

@@ -47,7 +47,7 @@ each = pytest.mark.parametrize("name", CASES)
 
 
 def _slope(function, inputs, directions, step=4e-3):
-    """The derivative of the outputs along directions, by finite differences of fourth order."""
+    """Return the derivative of the outputs along directions, by finite differences of fourth order."""
     total = 0
     for at, weight in ((-2, 1), (-1, -8), (1, 8), (2, -1)):
         moved = [x + at * step * d for x, d in zip(inputs, directions, strict=True)]
@@ -57,7 +57,7 @@ def _slope(function, inputs, directions, step=4e-3):
 
 @pytest.fixture(scope="module", params=list(CASES))
 def slopes(request):
-    """A kernel, its inputs, directions, and its derivative along these."""
+    """Return a kernel, its inputs, directions, and its derivative along these."""
     function, inputs = CASES[request.param]
     directions = [mx.array(_RNG.normal(size=x.shape).astype(np.float32)) / 4 for x in inputs]
     return function, inputs, directions, _slope(function, inputs, directions)
@@ -130,7 +130,7 @@ def test_compiled(name):
 
 
 def without_numpy(function):
-    """The function, computed by XLA."""
+    """Return the function, computed by XLA."""
 
     def wrapped(*args):
         with host_disabled():
@@ -142,7 +142,8 @@ def without_numpy(function):
 
 
 def test_a_rule_of_the_users_own_is_used():
-    """The gradient of grid sample with regard to the image, as MLX's documentation has it: a kernel with atomics."""
+    """Compare the gradient of grid sample by the image, computed as in MLX's documentation: by a kernel with
+    atomics."""
     scatter = mx.fast.metal_kernel(
         name="spread", input_names=["cotangent", "places"], output_names=["y"], atomic_outputs=True,
         source="""
@@ -213,7 +214,8 @@ def test_a_damaged_signature_is_refused(tmp_path):
 
 @pytest.mark.parametrize("quotient", ["2.0f * {} / (SIZE - 1)", "metal::divide(2.0f * {}, float(SIZE - 1))"])
 def test_a_place_has_one_value_in_all_loops(quotient):
-    """Sample an image at whole numbers. With another rounding, the weight of a pixel is that of its neighbour."""
+    """Sample an image at whole numbers. A different rounding in one of the loops would choose the neighbouring
+    pixel."""
     page = json.loads((Path(__file__).parents[2] / "docs" / "notebooks" / "metal.ipynb").read_text())
     (cell,) = [text for c in page["cells"] if "def moved(" in (text := "".join(c["source"]))]
     names = {"mx": mx}

@@ -1,4 +1,4 @@
-"""What a kernel must not do: copy its output at every step, lose a derivative without a word, take all memory."""
+"""Limits of kernels: no output is copied at every step, no derivative is lost silently, and memory is bounded."""
 
 import signal
 
@@ -31,7 +31,7 @@ LOOPS = {
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_write_in_a_loop_copies_nothing(name):
-    """Within the loop, only writes in place have results of the output's size."""
+    """Assert that within a loop only in-place writes have results of the output's size."""
     length = 400
     x = np.random.default_rng(0).normal(size=60 * length if "rows" in name else 64 * length).astype(np.float32)
     one = case(LOOPS[name], "", arrays={"x": x}, outputs=[x.shape], grid=(64, 1, 1), group=64, template=[("L", length)])
@@ -53,7 +53,7 @@ def test_numpy_pads_nothing_in_a_loop(monkeypatch):
 
 
 def large(program, size, inside):
-    """The ops within loops of a program that give arrays of this size."""
+    """Return the ops within a program's loops whose results have this size."""
     for equation in program.eqns:
         for inner in jaxprs_in_params(equation.params):
             yield from large(inner, size, inside or equation.primitive.name in ("scan", "while"))
@@ -88,7 +88,7 @@ def test_a_grid_of_too_many_threads():
 
 
 def test_numpy_is_interrupted():
-    """Ctrl-C comes through while NumPy goes round a loop."""
+    """Assert that Ctrl-C interrupts a loop that NumPy runs."""
     one = case("while (true) { if (y[0] > 5) break; y[0] = 1; }", outputs=[(1,)], out="float32", grid=(1, 1, 1))
     made, launch, _ = signed(one)
     kernel = parse_kernel(made.source, made.header, launch.signature)

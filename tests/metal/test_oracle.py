@@ -1,4 +1,4 @@
-"""The oracle itself, against NumPy written as the threads of a SIMD group go in step."""
+"""The oracle itself, compared with NumPy code that runs the threads of a SIMD group in lockstep."""
 
 import ml_dtypes
 import numpy as np
@@ -62,7 +62,8 @@ def test_threads_that_return_have_left_their_group():
 
 
 def test_lanes_meet_again_behind_loops_of_different_length():
-    """Each sum is of those in the same turn of the same loops, even in a helper that is called from two places."""
+    """Assert that a SIMD sum takes the lanes in the same iteration of the same loops, also in a helper with two call
+    sites."""
     header = "inline float count(float x) { return simd_sum(x); }"
     source = """
         uint i = thread_position_in_grid.x, lid = thread_position_in_threadgroup.x;

@@ -11,7 +11,7 @@ pytestmark = needs_oracle
 
 
 def agree(cases, xla):
-    """Assert that g++ and mxcompat compute the same for each of some kernels, which are compiled together."""
+    """Assert that g++ and mxcompat agree on each of these kernels, which are compiled together."""
     wanted = [by_oracle(case, made) for case, made in zip(cases, compiled(cases), strict=True)]
     found = by_xla(cases) if xla else map(by_numpy, cases)
     for case, want, got in zip(cases, wanted, found, strict=True):

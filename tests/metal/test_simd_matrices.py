@@ -14,7 +14,7 @@ ROW, COLUMN = (LANE & 16) // 4 + (LANE & 6) // 2, (LANE & 8) // 2 + (LANE & 1) *
 
 
 def run(source, inputs, outputs, grid=(32, 1, 1), group=(32, 1, 1), template=None):
-    """The outputs, pairs of shape and dtype that are named y, y1, …, as NumPy arrays."""
+    """Return the outputs as NumPy arrays. They are given as pairs of shape and dtype, and are named y, y1, …"""
     kernel = mx.fast.metal_kernel(
         name="tiles", input_names=list(inputs), output_names=[f"y{k or ''}" for k in range(len(outputs))], source=source
     )
@@ -61,7 +61,8 @@ def test_products_in_tiles(dtype):
 
 
 def test_elements_of_lanes():
-    """A lane's elements are those of the hardware, may be written to, and are stored as they were loaded."""
+    """Assert that a lane has the same elements as on the hardware, may write to them, and stores them where it loaded
+    them."""
     source = """
         simdgroup_float8x8 m, p, three = simdgroup_float8x8(3.0f);
         auto ones = metal::make_filled_simdgroup_matrix<float, 8, 8>(1.0f);

@@ -28,12 +28,12 @@ def call(source, inputs, shapes, grid, group=(32, 1, 1), dtypes=None, header="",
 
 
 def primitives(source, shape, grid, group=(32, 1, 1), template=()):
-    """The names of the primitives in JAX's program for a kernel of one input and output, on all levels."""
+    """Return the names of the primitives, on all levels, in JAX's program for a kernel of one input and output."""
     return [name for name, _ in equations(source, shape, grid, group, template)]
 
 
 def equations(source, shape, grid, group=(32, 1, 1), template=()):
-    """The names and parameters of the primitives in JAX's program for a kernel of one input and output."""
+    """Return the names and parameters of the primitives in JAX's program for a kernel of one input and output."""
     from mxcompat._metal import Input, Output, Signature, TemplateValue
 
     strides = tuple(int(np.prod(shape[k + 1 :])) for k in range(len(shape)))
@@ -79,7 +79,7 @@ def test_long_loops_stay_rolled():
 
 
 def unrolled(source, shape, grid):
-    """The values of `unroll` of all loops with a known number of iterations, in JAX's program for a kernel."""
+    """Return the values of `unroll` of all loops with a known number of iterations, in JAX's program for a kernel."""
     return [params["unroll"] for name, params in equations(source, shape, grid) if name == "scan"]
 
 
@@ -253,7 +253,8 @@ with mx.stream(mx.gpu):
 
 
 def test_a_program_for_metal_may_name_the_gpu():
-    """Run in a separate process, because other tests may have set a default device."""
+    """Assert that a program may name the GPU. It runs in a separate process, as other tests may have set a default
+    device."""
     environment = {**os.environ, "MXCOMPAT_METAL": "1"}
     done = subprocess.run(
         [sys.executable, "-c", A_PROGRAM_FOR_METAL], env=environment, capture_output=True, text=True, timeout=100
@@ -297,7 +298,7 @@ SPACES = """
 
 @pytest.mark.parametrize("in_xla", [False, True])
 def test_overloads_by_address_space(in_xla):
-    """g++ knows no address spaces, so this is no case of `test_constructs`."""
+    """Compare overloads by address space. They are no case of `test_constructs`, because g++ has no address spaces."""
     source = """
         threadgroup float shared[32]; float own[2] = {1, 2}; shared[i] = 3;
         threadgroup_barrier(mem_flags::mem_threadgroup);

@@ -1,4 +1,4 @@
-"""Where translating a kernel goes wrong easily: ten traps, each with what Metal does there, written down by hand."""
+"""Ten traps of the translation of kernels, with the results of Metal written down by hand."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ N = 40
 
 
 def call(source, inputs, outputs, *, grid=N, group=32, header="", template=None, init=None, **options):
-    """The outputs of a kernel as lists. Inputs by name; outputs are pairs of size and dtype, named y, y1, …"""
+    """Return a kernel's outputs as lists. Inputs have names; outputs are pairs of size and dtype, named y, y1, …"""
     made = mx.fast.metal_kernel(
         name="trap", input_names=list(inputs), output_names=[f"y{k or ''}" for k in range(len(outputs))], source=source,
         header=header, **options,
@@ -32,7 +32,7 @@ def test_the_group_is_cut_to_the_grid():
 
 
 def test_kernels_without_a_bounds_check():
-    """No thread is started beyond the grid, though the last group is not full."""
+    """Assert that no thread beyond the grid is started, though the last group is incomplete."""
     source = "y[thread_position_in_grid.x] += 1;"
     assert call(source, {}, [(N + 5, mx.int32)], init=0) == [[1] * N + [0] * 5]
 
@@ -120,7 +120,8 @@ def test_outputs_are_memory():
 
 
 def test_what_a_mask_excludes_is_not_read():
-    """Neither from beyond a buffer, nor from memory that nobody has written; and no derivative comes from there."""
+    """Assert that masked reads do not happen: beyond a buffer, or of uninitialized memory. They have no derivative
+    either."""
     source = """
         int t = int(thread_position_in_grid.x) - 2;
         y[t + 2] = t >= 0 && s[t] > 1;

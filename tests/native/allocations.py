@@ -28,7 +28,7 @@ IN_ORDER = 20
 """Number of consecutive calls without a visible failure after which all allocations count as tried."""
 
 MOST_POINTS = 5000
-SOME_POINTS = 100  # for recursions of thousands of levels, each with allocations
+SOME_POINTS = 100  # limit for recursions of thousands of levels, each with allocations
 SWEEPS = 20
 
 
@@ -57,7 +57,7 @@ def _ended(case: Case, start: int, stop: int) -> Any:
 
     arguments, function = case.arguments(), case.function
     case.before()
-    gc.collect()  # also empties the free lists
+    gc.collect()  # this also empties the free lists
     try:
         if start >= 0:
             set_nomemory(start, stop)
@@ -74,7 +74,7 @@ def _ended(case: Case, start: int, stop: int) -> Any:
 def _is_of_python(error: Any) -> bool:
     """Return True for CPython's own error: it lacked memory for the traceback of a Python function and lost the
     exception."""
-    lost = "<function ", "error return without exception set"  # for C functions the message differs
+    lost = "<function ", "error return without exception set"  # C functions have another message
     return isinstance(error, SystemError) and str(error).startswith(lost)
 
 

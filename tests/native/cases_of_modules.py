@@ -46,7 +46,7 @@ class Disguised:
 
 
 class Sealed:
-    """Stands for the names that are frozen."""
+    """A stand-in for the names that are frozen."""
 
     def __contains__(self, name: str) -> bool:
         raise RuntimeError("sealed")

@@ -45,7 +45,7 @@ class Late(Node):
 
     @value.setter
     def value(self, value: Any) -> None:
-        """Has its own."""
+        """Override the property of `Node`."""
 
 
 def refuse(node: Node) -> None:
@@ -53,7 +53,7 @@ def refuse(node: Node) -> None:
 
 
 def watch(node: Node) -> None:
-    """Sees a new node."""
+    """Observe a new node."""
 
 
 REFUSED = {"before": lambda: created.append(refuse), "after": lambda: created.remove(refuse), "raises": RuntimeError}
@@ -61,7 +61,7 @@ WATCHED = {"before": lambda: created.append(watch), "after": lambda: created.rem
 
 
 class NoMemo:
-    """Stands for an op, whose memo is no dictionary."""
+    """A stand-in for an op whose memo is not a dictionary."""
 
     memo = 3
 

@@ -69,7 +69,7 @@ TREE = {
     "r": Backwards([a, b]),
     "n": None,
 }
-COUNT = 6  # arrays in it
+COUNT = 6  # the tree has arrays inside
 
 
 def _of_flatten() -> Iterator[Case]:

@@ -46,7 +46,7 @@ def pythons() -> tuple[Python, ...]:
             done = subprocess.run([path, "-c", _ABOUT], capture_output=True, text=True, timeout=60)
             about = json.loads(done.stdout) if done.returncode == 0 else {}
         except (OSError, ValueError, subprocess.TimeoutExpired):
-            continue  # a file of this name that is no working Python
+            continue  # the file of this name is not a working Python
         if about and about["headers"] and about["lock"] and tuple(about["version"]) >= (3, 11):
             version = tuple(about["version"])
             found.setdefault(version, Python(version, str(path)))

@@ -15,13 +15,13 @@ _SPEC = re.compile(r'\.name = "[\w.]+\.(\w+)",.*?\.slots = (\w+)', re.DOTALL)
 
 
 def code_of(path: Path) -> str:
-    """Return the text of a source without its comments and strings, of which the quotes are left."""
+    """Return the text of a source without its comments and the contents of its strings."""
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"', lambda m: '""' if m[0][0] == '"' else " ", path.read_text(),
                   flags=re.DOTALL)  # fmt: skip
 
 
 def _slots() -> set[str]:
-    """`Type.tp_slot`, of all slots that hold functions or members."""
+    """Return `Type.tp_slot` for all slots that hold functions or members."""
     found = set()
     for path in SOURCES:
         text = path.read_text()

@@ -36,7 +36,7 @@ def drift(case: Case, calls: int, shared: Iterable[object] = ()) -> dict[str, fl
     for _ in repeat(None, min(calls, 300)):
         called(case)
     watch = [*shared, *watched(case.arguments())]
-    least = max(calls / 100, 60)  # the measurement itself allocates less than this
+    least = max(calls / 100, 60)  # less than this is allocated by the measurement itself
     return counted(lambda: called(case), calls, watch, least)
 
 
@@ -60,7 +60,7 @@ def counted(act: Callable[[], object], calls: int, watch: Iterable[object], leas
 
 def _counted(act: Callable[[], object], calls: int, objects: list[object], least: float) -> dict[str, float]:
     gc.collect()
-    before = array("q", map(sys.getrefcount, objects))  # an array of machine integers, which holds no references
+    before = array("q", map(sys.getrefcount, objects))  # an array of machine integers holds no references
     blocks = sys.getallocatedblocks()
     for _ in repeat(None, calls):
         act()
@@ -80,7 +80,7 @@ def main(library: str | None = None) -> None:
         load(Path(library))
     from .table import CASES, SHARED
 
-    # spare references, or a lost reference per call would end the process
+    # a lost reference per call would otherwise end the process
     held = [[x] * SPARE for x in (None, True, False, ())]
     gc.collect()
     gc.freeze()

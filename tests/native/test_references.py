@@ -30,7 +30,8 @@ BY_MEMBER = {name: [*some] for name, some in groupby(sorted(CASES, key=lambda c:
 
 @pytest.fixture(autouse=True, scope="module")
 def small_collections() -> None:
-    """Exclude what earlier tests hold from garbage collections. There are a thousand here, and each took a second."""
+    """Exclude the objects of earlier tests from garbage collections: each of the thousand collections here would take a
+    second."""
     gc.collect()
     gc.freeze()
 

@@ -1,5 +1,4 @@
-"""Work that is interrupted at random times and retried: `python -m tests.soak.interrupts COUNT`, a process of its
-own.
+"""Interrupt work at random times, and retry it: `python -m tests.soak.interrupts COUNT`, in a separate process.
 
 It prints the number of interrupts, and of those during an evaluation.
 """
@@ -83,7 +82,7 @@ def main(count: str) -> None:
             came += 1
             within += started
             if found is not None:
-                mx.eval(found)  # interrupted work can be finished
+                mx.eval(found)  # after an interrupt, the work can be repeated and finished
         again = [np.array(x) for x in _leaves(task())]
         for first, second in zip([np.array(x) for x in _leaves(found)], again, strict=False):
             np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-5)

@@ -84,7 +84,7 @@ SPECIAL = {
         complex(-np.inf, np.nan),
     ),
 }  # fmt: skip
-"""Values at which something happens. Those of integers are the ends of the type."""
+"""Special values: values near which functions change their behaviour, and for integers the limits of the type."""
 
 
 def special(dtype: str) -> np.ndarray:
@@ -160,7 +160,7 @@ def table(text: str, family: str, **settings: Any) -> list[Case]:
     found = []
     for line in text.strip().splitlines():
         for one in expand(line):
-            expression, bar, arrays = one.rpartition(" | ")  # split at the last one, because `|` is an operator, too
+            expression, bar, arrays = one.rpartition(" | ")  # split at the last bar, because `|` is an operator, too
             if not bar:
                 expression, arrays = one, ""
             plain_only = expression.startswith("!")
@@ -190,7 +190,7 @@ _HELPERS = {
     "put": ("array.__setitem__",),
     "kept": ("save", "savez", "savez_compressed", "save_safetensors", "save_gguf", "load"),
 }  # fmt: skip
-"""Ops that these helpers apply to their arguments (see `helpers`)."""
+"""Ops that the functions in `helpers` apply to their arguments."""
 
 
 def names_in(expression: str) -> set[str]:

@@ -162,7 +162,7 @@ CAUSES: tuple[Cause, ...] = (
         whats=("value",),
     ),
     Cause(
-        "Quantized arrays: if two checks fail, the error is about the other one.",
+        "Quantized arrays: if two checks fail, MLX's error is about one of them, and ours about the other.",
         r"quantize|qmm|Quantized|QQLinear",
         whats=("exception", "message", "no exception"),
     ),

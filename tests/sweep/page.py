@@ -50,7 +50,7 @@ def section(found: Sequence[Finding], cells: int, every: int | None = None) -> s
         "",
     ]
     lines += [f"- {kinds[kind]} cells: {text}." for kind, text in KINDS.items() if kinds[kind]]
-    lines += ["", "Those that differ, by cause:"]
+    lines += ["", "The cells that differ, by cause:"]
     for cause in CAUSES:
         mine = [f for f in found if f.what not in KINDS and cause_of(f) is cause]
         if mine:

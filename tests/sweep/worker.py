@@ -169,7 +169,7 @@ def _main() -> None:
     from tests.sweep.comparison import compared
     from tests.sweep.ways import run
 
-    real.disable_compile()  # it calls a C++ compiler for every program, and changes no behaviour
+    real.disable_compile()  # real MLX calls a C++ compiler for every program, without a change of behaviour
     cells = [Cell(*c) for c in json.load(sys.stdin)]
     all_cells("")
     for k, cell in enumerate(cells):

@@ -6,7 +6,8 @@ mxcompat.
 
 from importlib.util import find_spec
 
-if find_spec("mxcompat") is None or find_spec("jax") is None:  # without site-packages, as with `python -S`
+# these packages are absent without site-packages, as with `python -S`
+if find_spec("mxcompat") is None or find_spec("jax") is None:
     raise ModuleNotFoundError("No module named 'mlx'", name="mlx")
 
 from mxcompat._tools.running import as_mlx

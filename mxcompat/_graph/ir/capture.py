@@ -67,7 +67,7 @@ def keep_promise(node: Node, capture: Capture | None = None) -> bool:
 
 
 SPECIALIZE[PROMISE] = keep_promise
-HOST[PLACEHOLDER] = _read_placeholder  # so that the error is raised without a compilation
+HOST[PLACEHOLDER] = _read_placeholder  # this raises the error without a compilation
 
 
 class Body(NamedTuple):
@@ -131,12 +131,15 @@ class Capture:
         self.size = size
         self.any_shape = any_shape
         self.other_arguments: Sequence[Node] = ()
-        self.mapped: tuple[list[Node], list] | None = None  # under "vmap", if known: the whole arrays and their axes
+        # under "vmap", if known: the arrays with the mapped axes, and these axes
+        self.mapped: tuple[list[Node], list] | None = None
         kinds = {*map(type, arguments)}
         self._valueless = not kinds <= {Node, Promise}
-        self.placeholders = aliases(ALIAS, [*arguments], self.id) if kinds == {Node} else [*map(self._for, arguments)]
+        self.placeholders = (
+            aliases(ALIAS, [*arguments], self.id) if kinds == {Node} else [*map(self._placeholder, arguments)]
+        )
 
-    def _for(self, argument: Node | Aval | Promise) -> Node:
+    def _placeholder(self, argument: Node | Aval | Promise) -> Node:
         if type(argument) is Aval:
             return node(PLACEHOLDER, (), (), argument, self.id)
         if type(argument) is Promise:
@@ -171,7 +174,7 @@ class Capture:
         derives = derive is not None and subgraph.structure.code.specialized
         if keep:
             others = [k for k in live_out(subgraph) if k not in slots and subgraph.order[k].value is None]
-            if derives:  # segments cannot return several results as one value
+            if derives:  # a derivative in segments cannot return several results as one value
                 others = [k for k in others if not isinstance(subgraph.order[k].aval, tuple)]
             roots += [subgraph.order[k] for k in others]
             slots += tuple(others)

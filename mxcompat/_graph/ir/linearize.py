@@ -39,11 +39,12 @@ class Subgraph(NamedTuple):
     leaves: list[Node]
 
 
-_subgraph: Callable[[tuple], Subgraph] = partial(tuple.__new__, Subgraph)  # takes half the time of calling the class
+# this takes half the time of calling the class
+_subgraph: Callable[[tuple], Subgraph] = partial(tuple.__new__, Subgraph)
 
 
 def _kind_of_leaf(leaf: Node) -> Op | None:
-    """Return the op of a leaf that is a Python number or a JAX tracer, and None for others."""
+    """Return the op of a leaf that holds a Python number or a JAX tracer, or None for a leaf that holds data."""
     return leaf.op if leaf.op is SCALAR or leaf.op is TRACED else None
 
 
@@ -150,14 +151,14 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
         subgraph = _walk(roots, trace, placeholders)
         code = subgraph.structure.code
         if not code.seen_before:
-            code.seen_before = True  # seen once: it is likely to return
+            code.seen_before = True  # only code that returns is worth a path
         elif remembers(subgraph.order):
             while len(_seen) >= policy.MOST_KINDS_OF_ROOTS:
                 _seen.pop(next(iter(_seen)), None)
             _seen[kind] = (_Seen(subgraph.structure, subgraph.roots), *seen[: policy.TRIES - 1])
     subgraph.structure.last_used = clock.now
     if clock.now != before and forget_the_oldest():
-        clear_seen()  # `_seen` refers to structures; those in use will be found again
+        clear_seen()  # `_seen` keeps structures alive; code in use will be entered again
     return subgraph
 
 

@@ -29,7 +29,7 @@ def live_out(subgraph: Subgraph) -> list[int]:
 
 
 def unreachable_leaves(subgraph: Subgraph, among: Iterable[int]) -> list[int]:
-    """Return the positions among these in `subgraph.leaves` whose nodes and values only the graph refers to."""
+    """Return those of the positions `among` in `subgraph.leaves` whose nodes and values only the graph refers to."""
     counts = of_each(subgraph.leaves)
     read = subgraph.structure.code.leaf_uses
     return [k for k in among if counts[k] <= BY_COUNTING + read[k]]

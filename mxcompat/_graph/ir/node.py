@@ -80,9 +80,9 @@ class Node(native.Fields if native else _Fields):  # type: ignore[misc]
     def rewrite(self, op: Op, params: tuple, inputs: tuple[Node, ...]) -> None:
         """Rewrite the node: replace its op and inputs by others that give the same result.
 
-        If another thread may be evaluating the node, the caller must hold the evaluation lock (`run.evaluate.lock`).
-        The body of a capture belongs to the thread that captures. No other node may share the tuple `inputs`, because
-        `liveness` reads reference counts.
+        If another thread may be evaluating the node, the caller must hold the evaluation lock (`run.evaluate.lock`). A
+        node in the body of a capture is seen only by the thread that captures, and needs no lock. No other node may
+        share the tuple `inputs`, because `liveness` reads reference counts.
         """
         self.op = op
         self.params = params
@@ -169,7 +169,7 @@ def caller(depth: int = 2) -> tuple[CodeType, int] | None:
     """
     frame = caller_of(depth)
     if frame is not None and _own[frame.f_code.co_filename]:
-        frame = _outside(frame)
+        frame = _user_frame(frame)
     return (frame.f_code, frame.f_lasti) if frame is not None else None
 
 
@@ -230,7 +230,7 @@ items: Callable[..., list[Node]] = native.items if native else _items
 store: Callable[[Iterable[Node], Iterable[Any], int], list[Node]] = native.store if native else _store
 
 
-def _outside(frame: FrameType) -> FrameType:
+def _user_frame(frame: FrameType) -> FrameType:
     """Return the nearest frame that is not in one of our files."""
     while _own[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Outputs of ops with several, in particular those that are read late: a loss, next to the gradients.
+"""Outputs of ops that have several, and of these the outputs that are read late: for example a loss, next to gradients.
 
 A pending output is an ITEM of its node, and an ITEM keeps the values of all outputs alive. A program that evaluates its
 parameters at each step and collects the losses would therefore keep the gradients of every step. To avoid this, the
@@ -35,7 +35,7 @@ def resolve_outputs(nodes: Iterable[Node]) -> None:
 
 
 def try_resolve_item(item: Node) -> bool:
-    """Give an output its value if its node has been evaluated. Return True if so.
+    """Give an output its value if its node has been evaluated. Return True if the output now has its value.
 
     Outside of transforms the output becomes a leaf, which does not keep the other outputs alive.
     """

@@ -55,7 +55,7 @@ class Code:
         uses: the number of reads of each result.
         leaf_uses: the number of reads of each input.
         written: the inputs that an op updates in place.
-        has_effects: whether an op runs by itself (a collective).
+        has_effects: whether an op runs alone (a collective).
         specialized: whether a transform may rewrite an op, here or in a nested Program.
         seen_before: whether this code was walked before.
         facts: a cache for analyses of this code, see `analyses`.
@@ -90,7 +90,7 @@ class Code:
                     self.uses[s] += 1
                 else:
                     self.leaf_uses[~s] += 1
-        self.held: tuple[list[int], list[int]] = ([], [])  # see `liveness.live_out`
+        self.held: tuple[list[int], list[int]] = ([], [])  # explained in `liveness.live_out`
         self.seen_before = False
         self.facts: dict[Any, Any] = {}
 
@@ -121,13 +121,14 @@ class Program:
         self.instructions = code.instructions
         self.scalars = code.scalars
         self.weight = code.weight
-        self.avals = avals  # of the instructions' results
+        self.avals = avals  # the avals of the instructions' results
         self.in_avals = in_avals
         self.out_slots = out_slots
         self.placement = placement
         self.out_avals = tuple([avals[s] if s >= 0 else in_avals[~s] for s in out_slots])
-        self.record: Any = None  # the cached results of compiling and running it, see `run.cache`
-        self.structures = 0  # in how many structures a derivative or call of it has run, see `run.host`
+        self.record: Any = None  # the executables and statistics, see `run.cache`
+        # the number of structures in which a derivative or call of this Program has run, see `run.host`
+        self.structures = 0
         self.facts: dict[Any, Any] = {}  # a cache for analyses that depend on the avals or outputs, see `analyses`
 
     def __repr__(self) -> str:
@@ -145,7 +146,7 @@ class Program:
         return self.avals[slot] if slot >= 0 else self.in_avals[~slot]
 
     def giving(self, outputs: tuple[int, ...]) -> Program:
-        """Return the Program with these of its outputs, in this order."""
+        """Return the Program with only these outputs, in this order."""
         if outputs == tuple(range(len(self.out_slots))):
             return self
         return _giving(self, outputs)

@@ -41,7 +41,7 @@ def innermost_trace() -> int:
 
 
 def modes_of(nodes: Sequence[Node]) -> set[str]:
-    """Return the modes of this thread's captures on whose arguments these nodes may depend."""
+    """Return the modes of the captures in this thread whose arguments these nodes may depend on."""
     live = under_way.live
     if not live:
         return set()
@@ -50,13 +50,13 @@ def modes_of(nodes: Sequence[Node]) -> set[str]:
 
 
 def other_arguments() -> list[Node]:
-    """Return the argument nodes of this thread's captured functions that have no placeholder."""
+    """Return the nodes of the arguments that have no placeholder, for all captured functions in this thread."""
     return [n for capture in under_way.live for n in capture.other_arguments]
 
 
 def transforms_of(nodes: Sequence[Node]) -> list[Capture]:
-    """Return this thread's captures, innermost first, that have rules for custom functions and on whose arguments these
-    nodes may depend."""
+    """Return the captures in this thread, innermost first, that these nodes may depend on and that have rules for
+    custom functions."""
     newest = max([n.trace for n in nodes], default=0)
     captures: list[Capture] = []
     for capture in reversed(under_way.live):

@@ -48,7 +48,10 @@ def pair_updates(module: Any) -> None:
 
 
 def _paired(jax_pairs: Mapping[int, int], origins: Sequence[_Origin | None], types: Sequence[str]) -> dict[int, int]:
-    """Return the output for each donated input: its update if there is one, else a remaining output of equal type."""
+    """Return the output to write into each donated input.
+
+    The output is the input's update if there is one, and otherwise an unused output of equal type.
+    """
     pairs: dict[int, int] = {}
     near = sorted((origin, output) for output, origin in enumerate(origins) if origin is not None)
     for (_, argument), output in near:

@@ -1,7 +1,7 @@
 """Cut long chains of elementwise operations of which several values are read, on CPUs.
 
-XLA's fusion recomputes the shared operations for each value that is read. In a recurrence of 200 steps whose states are
-all results, the first step is computed 200 times. Compiling that took minutes and gigabytes. A call that XLA must not
+XLA's fusion recomputes the shared operations for each value that is read. If all states of a recurrence of 200 steps
+are results, the first step is computed 200 times. Compiling that took minutes and gigabytes. A call that XLA must not
 inline prevents the fusion (`kept`): values before a cut are then read from memory.
 """
 
@@ -39,7 +39,7 @@ def cut_chains(module: Any) -> None:
 
 
 class _Fused:
-    """Tells whether XLA fuses an operation with its consumers; also a call of a function that contains only such
+    """Tells which operations XLA fuses with their consumers, including calls of functions that contain only such
     operations."""
 
     def __init__(self, functions: dict[str, Any]) -> None:

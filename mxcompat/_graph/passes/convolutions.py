@@ -47,10 +47,10 @@ def cut_before_convolving(module: Any) -> None:
             padding = np.array(op.attributes["padding"]).reshape(-1, 2)
             if padding.min(initial=0) < 0 and _element(op.operands[0]) in _FLOATS:
                 with ir.InsertionPoint(op):
-                    _cut(op, padding)
+                    _crop_input(op, padding)
 
 
-def _cut(op: Any, padding: Any) -> None:
+def _crop_input(op: Any, padding: Any) -> None:
     """Replace the negative paddings of a convolution by those of a `stablehlo.pad` before it. This also inserts the
     gaps of the axes that are cut, as a padding counts gaps, too."""
     x = op.operands[0]
@@ -121,17 +121,17 @@ def _sizes(op: Any, name: str) -> list[int]:
 
 
 def _steps(shape: Sequence[int], *axes: int) -> list[int]:
-    """Return the distances of neighbours along axes of an array in C's order, in elements."""
+    """Return the strides of these axes of a C-contiguous array, in elements."""
     return [math.prod(shape[axis + 1 :]) for axis in axes]
 
 
 def _call(numbers: Any, x: Any, w: Any, kind: Any) -> Any:
-    """Return the result of a call of C. Half precision is computed in float32, and rounded once."""
+    """Return the result of a convolution in C. Half precision is computed in float32, and rounded once."""
     kind = ir.RankedTensorType(kind)
     wide = ir.F32Type.get()
     operands = [_cast(value, wide) for value in (x, w)]
-    made = called_in_c(CONVOLVE, numbers, operands, kind.shape, wide)
-    return _cast(made, kind.element_type)
+    result = called_in_c(CONVOLVE, numbers, operands, kind.shape, wide)
+    return _cast(result, kind.element_type)
 
 
 def _cast(value: Any, element: Any) -> Any:

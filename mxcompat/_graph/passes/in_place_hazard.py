@@ -48,14 +48,14 @@ class _Origins:
 
     def __init__(self, module: Any) -> None:
         self._all: dict[Any, int] = {}
-        """For each value: all values that it is computed from."""
+        """Maps each value to the set of values that it is computed from."""
         self._rest: dict[Any, int] = {}
-        """For each value: as in `_all`, but an update has no inputs except the updated array, whose buffer it may
-        share."""
+        """The same map, except that an update depends only on the updated array, whose buffer it may share."""
         self._count = 0
         self.overlapping: list[Any] = []
         for name, block in bodies(module).items():
-            outside = self._bit()  # for functions other than main: two arguments of a call may be the same array
+            # arguments of functions other than main share a bit, because a call may pass one array twice
+            outside = self._bit()
             self._enter(block, [self._bit() if name == "main" else outside for _ in block.arguments])
             self._visit(block)
 

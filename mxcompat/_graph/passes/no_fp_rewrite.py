@@ -41,7 +41,8 @@ def prevent_fp_rewrites(module: Any) -> None:
         stack, seen = [value], set()
         while stack:
             value = stack.pop()
-            if value in seen:  # a function that returns its argument may be called with its own result
+            # the search has a cycle if a function returns its argument and is called with its own result
+            if value in seen:
                 continue
             seen.add(value)
             beyond = across(value, functions, calls)
@@ -103,7 +104,7 @@ def _not_numbers(module: Any) -> set[Any]:
 
 
 def _is_no_number(constant: Any) -> bool:
-    if float_type(constant.results[0]) is None:  # the attribute of other types cannot be read
+    if float_type(constant.results[0]) is None:  # MLIR's Python API cannot read the attribute of other types
         return False
     attribute = constant.attributes["value"]
     return isinstance(attribute, ir.DenseFPElementsAttr) and attribute.is_splat and not isfinite(attribute[0])

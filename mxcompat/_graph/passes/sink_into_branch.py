@@ -32,7 +32,7 @@ def sink_into_branches(module: Any) -> None:
 
 
 class _Branch:
-    """A branch of a conditional, with the copies made in it of operations from the enclosing block."""
+    """A branch of a conditional. It receives copies of operations from the enclosing block."""
 
     def __init__(self, case: Any, block: Any, elementwise: set[str]) -> None:
         self._outer = case.operation.block

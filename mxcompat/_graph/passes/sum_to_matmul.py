@@ -25,10 +25,14 @@ def sums_to_matmuls(module: Any) -> None:
 
 def _is_sum_of_rows(op: Any) -> bool:
     """Return True for a large float32 sum over two or more leading axes."""
-    found = reduction(op)
-    if found is None or found.combine != "stablehlo.add" or not isinstance(found.kind.element_type, ir.F32Type):
+    described = reduction(op)
+    if (
+        described is None
+        or described.combine != "stablehlo.add"
+        or not isinstance(described.kind.element_type, ir.F32Type)
+    ):
         return False
-    kind, axes, _ = found
+    kind, axes, _ = described
     rows, columns = prod(kind.shape[: len(axes)]), prod(kind.shape[len(axes) :])
     return (
         1 < len(axes) < kind.rank
@@ -36,7 +40,7 @@ def _is_sum_of_rows(op: Any) -> bool:
         and min(rows, columns) >= policy.SUMMED_SIDE
         and rows * columns >= policy.SUMMED_ELEMENTS
         and _is_zero(op.operands[1])
-        and (rows * columns < policy.STAGED_ELEMENTS or _is_shared(op.operands[0]))  # else it is for `tree_reduce`
+        and (rows * columns < policy.STAGED_ELEMENTS or _is_shared(op.operands[0]))  # `tree_reduce` handles larger sums
     )
 
 

@@ -1,7 +1,7 @@
 """On CPUs, transpose the left matrix of products that contract the first axes of both, such as gradients of weights.
 
-For other products XLA calls a library that is faster, but not for these. XLA removes a transpose before a product, so
-the transpose is behind an optimization barrier.
+XLA calls a fast library for other products, but computes these by a slower loop. XLA removes a transpose before a
+product, so the transpose is behind an optimization barrier.
 """
 
 from __future__ import annotations

@@ -28,16 +28,16 @@ def tree_reduce(module: Any) -> None:
 
 def _is_long(op: Any) -> bool:
     """Return True for a reduction of many floats over neighbouring axes, with a constant initial value."""
-    found = reduction(op)
-    if found is None or found.combine not in COMBINE or not found.axes:
+    described = reduction(op)
+    if described is None or described.combine not in COMBINE or not described.axes:
         return False
-    kind, axes, _ = found
+    kind, axes, _ = described
     return (
         axes == list(range(axes[0], axes[-1] + 1))
         and prod(kind.shape[axes[0] : axes[-1] + 1]) > policy.STAGE
         and prod(kind.shape) >= policy.STAGED_ELEMENTS
         and op_name(op.operands[1]) == "stablehlo.constant"
-        and len(list(op.operands[0].uses)) == 1  # a value with other consumers is computed with them
+        and len(list(op.operands[0].uses)) == 1  # XLA computes a value with other consumers together with them
     )
 
 

@@ -25,15 +25,17 @@ def unroll_reductions(module: Any) -> None:
 
 def _is_short(op: Any) -> bool:
     """Return True for a reduction of a large float array over several axes, with few elements for each result."""
-    found = reduction(op)
-    if found is None or found.combine not in COMBINE or len(found.axes) < 2:
+    described = reduction(op)
+    if described is None or described.combine not in COMBINE or len(described.axes) < 2:
         return False
-    shape = found.kind.shape
-    return 1 < prod(shape[axis] for axis in found.axes) <= policy.UNROLLED and prod(shape) >= policy.UNROLLED_ELEMENTS
+    shape = described.kind.shape
+    return (
+        1 < prod(shape[axis] for axis in described.axes) <= policy.UNROLLED and prod(shape) >= policy.UNROLLED_ELEMENTS
+    )
 
 
 def _unrolled(op: Any) -> Any:
-    """Combine the elements of each window in order."""
+    """Return the reductions of all windows, combining the elements of each window in order."""
     value, start = op.operands
     kind, axes, name = reduction(op)
     result = op.results[0].type

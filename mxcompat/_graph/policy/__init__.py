@@ -46,7 +46,7 @@ The gradient of 30 steps of a Kalman filter, all in XLA, needs 190 MB. With a li
 """
 
 MOST_CACHE_BYTES = CACHE_BYTES if _given_cache_bytes else GROWN_SHARE * CACHE_BYTES
-"""The largest limit after such growth. A limit that the user has set does not grow."""
+"""The largest memory limit to which the caches may grow. A limit that the user has set does not grow."""
 
 STRUCTURE_SHARE = 0.25
 TRACE_SHARE = 0.15

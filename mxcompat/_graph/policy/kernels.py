@@ -11,7 +11,7 @@ MOST_REGISTERS = 32
 MOST_UNROLLED = 256
 """The largest number of nodes of the syntax tree in all steps of a loop of known length that is unrolled. In longer
 loops, the iterations that XLA computes in one pass have as many together, if they write no memory (distances of all
-pairs of 1024 rows, 16 steps: 14 ms one by one, 3 ms in one pass)."""
+pairs of 1024 rows, 16 steps: 14 ms in separate passes, 3 ms in one pass)."""
 
 FEW_STEPS = 4
 """The largest number of steps of a small loop of known length that is unrolled. In longer ones, XLA would recompute the

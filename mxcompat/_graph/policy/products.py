@@ -35,11 +35,11 @@ more (8 heads of 64, 1500 by 1500: 107 ms at once, 50 in tiles; 12 heads, 1024 b
 
 DIVIDED_PRODUCTS, PARTS_PER_THREAD, PART_MULTIPLE = 1 << 25, 2, 64
 """The number of multiplications from which NumPy's product is divided among threads; the number of parts for each
-thread, so that one that is interrupted delays the others little; and the multiple of rows or columns of a part.
+thread, so that an interrupted thread delays the others little; and the multiple of rows or columns of a part.
 
-Milliseconds in one thread, in parts, and by two threads of OpenBLAS: 512x768 by 768x3072 24, 17 and 12, by 768x50257
-394, 204 and 204, on two free cores; the first one 24, 26 and 29 to 39 while other processes took one core, and 47, 49
-and 84 while they took three quarters of both.
+Measured in milliseconds: one thread, these parts, and two threads of OpenBLAS took 24, 17 and 12 for 512x768 by
+768x3072, and 394, 204 and 204 for 512x768 by 768x50257, on two free cores. While other processes took one core, the
+first product took 24, 26 and 29 to 39; while they took three quarters of both cores, 47, 49 and 84.
 """
 
 DIVIDED_ELEMENTS = 1 << 18

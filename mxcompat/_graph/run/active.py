@@ -52,7 +52,8 @@ def residuals(program: Program, primals: int | tuple[int, ...]) -> frozenset[int
 
 
 def seen(op: Op, y: Any, inputs: list[Any], out: Any, avals: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Return the result and inputs for a pullback. Those that the op's `RESIDUALS` rule does not name are dummies."""
+    """Return the result and the inputs to pass to a pullback. Dummies replace those that the op's `RESIDUALS` rule does
+    not name."""
     read = RESIDUALS.get(op, _EVERYTHING)
     operands = [*map(_unread, avals)]
     operands[read.inputs] = inputs[read.inputs]

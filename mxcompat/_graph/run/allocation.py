@@ -34,17 +34,17 @@ def require(nbytes: int) -> None:
 
 def _available() -> int | None:
     """Return the number of bytes that this process can still allocate, or None if it is unknown."""
-    limits = [n for n in (_of_machine(), _of_group()) if n is not None]
+    limits = [n for n in (_free_on_machine(), _free_in_container()) if n is not None]
     return min(limits, default=None)
 
 
-def _of_machine() -> int | None:
+def _free_on_machine() -> int | None:
     """Return the machine's available memory, or its physical memory if that is unknown."""
     match = re.search(r"^MemAvailable:\s+(\d+) kB", _text("/proc/meminfo"), re.MULTILINE)
     return int(match[1]) * 1024 if match else policy.physical_memory()
 
 
-def _of_group() -> int | None:
+def _free_in_container() -> int | None:
     """Return the memory left under the container's limit (control groups, version 1 or 2)."""
     for limit, used in (
         ("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
@@ -60,10 +60,11 @@ def _text(path: str) -> str:
 
 
 def needs(compiled: jax.stages.Compiled) -> tuple[int, int]:
-    """Return the bytes that a run of an executable allocates on all devices of this process, as two numbers.
+    """Return two sizes of a run's allocations on all devices of this process, in bytes.
 
     The first is 0 unless the run also needs temporary buffers. The second is 0 unless the run allocates a large part of
-    the process's own memory. Both are 0 if XLA does not report the size."""
+    the process's own memory. Both are 0 if XLA does not report the size.
+    """
     size, temporary = memory_of(compiled) or (0, 0)
     much = on_cpu() and size >= policy.LARGE_ALLOCATION
     return (size if temporary else 0), (size if much else 0)
@@ -71,7 +72,7 @@ def needs(compiled: jax.stages.Compiled) -> tuple[int, int]:
 
 def require_possible(jaxpr: Any) -> None:
     """Raise an error for a result of an impossible size, also in nested jaxprs: XLA would end the process."""
-    from jax.extend.core import jaxprs_in_params  # here, since its own imports take long
+    from jax.extend.core import jaxprs_in_params  # imported here because the import is slow
 
     for equation in jaxpr.eqns:
         for out in equation.outvars:

@@ -1,4 +1,5 @@
-"""Arguments: which of a Program's inputs are arguments of its executable, and the JAX function with these arguments."""
+"""Arguments: choose the inputs of a Program that become arguments of its executable, and make a JAX function of
+these."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def spec(aval: Any, sharding: Any = None) -> Any:
 
 
 def packed(scalars: tuple, taken: Mapping[np.dtype, list[int]]) -> list[np.ndarray]:
-    """Return the values of the scalar arguments as the arrays of these `vectors`."""
+    """Return the values of the scalar arguments, as one vector for each dtype. `taken` is the result of `vectors`."""
     with np.errstate(all="ignore"):
         return [np.array([scalars[k] for k in ks], dtype) for dtype, ks in taken.items()]
 

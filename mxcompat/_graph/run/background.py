@@ -2,8 +2,7 @@
 
 At exit, jobs that have not begun are dropped, except the short ones that store data for later processes. A running
 compile is abandoned before its next stage. Python waits for the current stage before it tears the interpreter down,
-because JAX's finalizers at exit would break a trace. A caller that ends the process without that teardown calls
-`leave_at_exit` first.
+because JAX's finalizers at exit would break a trace. Callers that skip this teardown call `leave_at_exit` first.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def finish(seconds: float) -> None:
         _jobs.clear()
     settle(seconds)
     while _lasting:
-        with suppress(IndexError):  # the thread took the last one first
+        with suppress(IndexError):  # the thread may have taken the last job first
             _done(_lasting.popleft())
 
 
@@ -142,7 +141,7 @@ def _done(job: Callable[[], None]) -> None:
 
 
 def _log() -> Any:
-    import logging  # here, since it takes long to import
+    import logging  # imported here because the import is slow
 
     return logging.getLogger(__name__)
 

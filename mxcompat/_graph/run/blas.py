@@ -29,7 +29,7 @@ _before: list[tuple[Any, int]] = []
 @cache
 def _libraries(with_scipy: bool) -> list[Any]:
     """Return a controller of the thread count of each loaded BLAS. JAX's import loads SciPy's BLAS."""
-    from threadpoolctl import ThreadpoolController  # here, since it takes long to import
+    from threadpoolctl import ThreadpoolController  # imported here because the import is slow
 
     return [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
 
@@ -57,7 +57,7 @@ def one_thread() -> Iterator[None]:
 
 
 def is_limited() -> bool:
-    """Return True if the BLAS libraries have the limit of `one_thread`."""
+    """Return True if the limit of `one_thread` is in effect."""
     return _users > 0 and bool(_before)
 
 

@@ -101,8 +101,7 @@ def clear() -> None:
 
 
 def _give_up(gone: set[Any]) -> bool:
-    """Remove these executables from all caches. Return True if enough was evicted since the last `_trim` for
-    another."""
+    """Remove these executables from all caches. Return True if so much was evicted that `_trim` should run."""
     global _given_up
     for executable in gone:
         executable.forget()

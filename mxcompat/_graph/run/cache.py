@@ -163,7 +163,7 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
         record.runs_while_compiling += 1
         return
     if any(op in _WITHOUT_VALUE for op, _, _ in program.instructions):
-        return  # every run of it raises an error
+        return  # each run of this Program raises an error
     import_jax()
     _explain(record, program, scalars, donated, record.lifted())
 
@@ -183,7 +183,7 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
         record.pending.add(donated)
         background.submit(job)
     except BaseException:
-        record.pending.discard(donated)  # so that no thread waits for it
+        record.pending.discard(donated)  # otherwise a thread would wait for this job
         raise
 
 

@@ -123,7 +123,8 @@ class Executable:
                 results = self.call(*arrays, *packed(scalars, self._vectors))
         else:
             results = self.call(*arrays)
-        stats.last_result = ref(results[0][0] if type(results[0]) is tuple else results[0])  # of a tuple: the first
+        # for a tuple of results, refer to the first
+        stats.last_result = ref(results[0][0] if type(results[0]) is tuple else results[0])
         return results
 
     def fits(self, scalars: tuple) -> bool:
@@ -165,7 +166,7 @@ class Executable:
         self._lowered = None
 
     def _trace(self) -> Any:
-        # without keep_unused=True, with which JAX 0.12 never frees the executable
+        # keep_unused=True is not passed: JAX 0.12 would never free the executable
         replay, specs = function(self.program, self.baked, self.lifted)
         return jax.jit(replay, donate_argnums=self.donated, out_shardings=out_shardings(self.program)).trace(*specs)
 
@@ -183,7 +184,8 @@ class Executable:
 
     def _optimize(self) -> None:
         entry = self._entry
-        if self._lowered is None:  # it was dropped: trace again, which depends on this thread's settings of JAX
+        # If the lowered form was dropped, trace again: JAX's settings in this thread then apply.
+        if self._lowered is None:
             entry = disk.Entry(self.program, self.baked, self.lifted, self.donated)
         start = perf_counter()
         try:

@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 NATURAL: Mapping[int, Dtype] = MappingProxyType({})
-"""No exceptions: each tangent has the dtype of its value."""
+"""Dtypes of tangents by slot, with no entries: each tangent has the dtype of its value."""
 
 
 def pull_back(

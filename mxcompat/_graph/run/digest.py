@@ -149,9 +149,9 @@ def _setting_names() -> list[str] | None:
 @cache
 def _process() -> str:
     """Return the digest of everything that all Programs of this process share. Starts JAX's back-end."""
-    from importlib.metadata import version  # here, since it takes long to import
+    from importlib.metadata import version  # imported here because the import is slow
 
-    from jax.extend.backend import get_backend  # here, since its own imports take long
+    from jax.extend.backend import get_backend  # imported here because the import is slow
 
     backend()  # starts XLA with mxcompat's options, which `get_backend` would not
     client = get_backend()
@@ -171,7 +171,8 @@ def _processor() -> Iterable[str]:
     try:
         first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
     except OSError:
-        yield f"{platform.processor()} of {platform.node()}"  # no details of the processor: identify the machine
+        # the processor's details are unknown, so identify the machine
+        yield f"{platform.processor()} of {platform.node()}"
         return
     for line in first.splitlines():
         if line.partition(":")[0].strip() in _CPU:

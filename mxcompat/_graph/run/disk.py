@@ -123,8 +123,10 @@ def entries(program: Program, scalars: tuple, lifted: Mapping[int, int], donated
 
 
 def _is_more(more: Mapping[int, int], lifted: Mapping[int, int], scalars: tuple) -> bool:
-    """Return True if `more` lifts all of `lifted` and others, and no two scalars that share an argument there differ
-    now or have differed."""
+    """Return True if `more` lifts all scalars of `lifted` and others.
+
+    Scalars that share an argument in `more` must be the same number now, and in all earlier runs.
+    """
     return (
         more.keys() > lifted.keys()
         and max(more) < len(scalars)
@@ -159,7 +161,7 @@ def _load(name: str, make: Callable[[bytes], Any]) -> Any:
         return None
     try:
         return make(_payload(data, name))
-    except Exception as error:  # of any type: pickle's and XLA's
+    except Exception as error:  # pickle and XLA may raise any type
         folder.remove(name)
         folder.say("damaged", f"an executable in {folder.directory()} is damaged and compiled again: {error}")
         return None

@@ -32,8 +32,8 @@ def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
 
 
 def _fitting(subgraph: Subgraph, program: Program, fits: Callable[[int, Node], bool]) -> tuple[int, ...]:
-    """Return the positions, among the inputs that are not scalars, of wanted leaves: of each aval at most as many as
-    there are outputs."""
+    """Return the leaves for which `fits` is true, as positions among the inputs that are not scalars. For each aval,
+    return at most as many as the Program has outputs of this aval."""
     if may_fail(program) or may_not_end(program):  # after a failure or an interrupt, the inputs are needed again
         return ()
     places = Counter(program.out_avals)

@@ -51,11 +51,11 @@ def _forget(node: Node | None) -> None:
 
 
 explanations: list[Callable[[Exception], Exception | None]] = []
-"""Callbacks that may return a better error for one that came with a value, because an effect in progress has failed."""
+"""Callbacks that may return a better error for one that awaiting a value has raised because an effect failed."""
 
 
 def explained(error: Exception) -> Exception:
-    """Return the error to raise for an error that came with a value."""
+    """Return the error to raise for an error that awaiting a value has raised."""
     for explain in explanations:
         better = explain(error)
         if better is not None:

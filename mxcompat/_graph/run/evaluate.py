@@ -100,7 +100,7 @@ def _compute(roots: Sequence[Node], temporary: bool | None) -> Executable | None
                     return executable
             subgraph = linearize(pending)
             if not subgraph.order:
-                continue  # the roots were outputs of a node that has its values
+                continue  # the roots were outputs of a node that already has its values
             plan = schedule(subgraph, pending, temporary)
             notify("plan", plan)
             if type(plan) is Call:
@@ -118,7 +118,7 @@ def _compute(roots: Sequence[Node], temporary: bool | None) -> Executable | None
             else:
                 execute(plan, subgraph)  # type: ignore[arg-type]
                 after = _waiting(plan) if type(plan) is OpByOp else None
-            del subgraph  # it would make every node look live
+            del subgraph  # its references would make every node look live
         if after is not None:
             after()
         del plan, pending
@@ -215,7 +215,8 @@ def evaluated_on_host(node: Node) -> np.ndarray:
 
 def wait(nodes: Sequence[Node], executable: Executable | None) -> None:
     """Block until the values are ready; the arguments are the result of `evaluate`."""
-    values = [n.value for n in nodes if hasattr(n.value, "block_until_ready")]  # a NumPy array and a tracer have none
+    # NumPy arrays and tracers lack this method
+    values = [n.value for n in nodes if hasattr(n.value, "block_until_ready")]
     if values:
         try:
             with span("wait"):

@@ -51,7 +51,8 @@ def execute(plan: Call | Inline | HostFirst | OpByOp, subgraph: Subgraph) -> Non
 def _call(plan: Call, subgraph: Subgraph) -> None:
     program, executable, scalars = plan.program, plan.executable, plan.scalars
     order, leaves = subgraph.order, subgraph.leaves
-    alone = len(order) == 1 and not scalars and leaves == [*order[0].inputs]  # not if an input became a leaf late
+    # the last condition is false if an input got its value after the graph was ordered
+    alone = len(order) == 1 and not scalars and leaves == [*order[0].inputs]
     if alone and program.placement is None and not donation.large(program):
         node = order[0]
         single.remember(node.op, node.params, [i.aval for i in node.inputs], executable)  # type: ignore[arg-type]
@@ -73,7 +74,8 @@ def _run_and_store(plan: Call, subgraph: Subgraph, outputs: Sequence[Node]) -> N
         record.xla_best = min(record.xla_best, perf_counter() - start)
     try:
         store(outputs, values)
-    except BaseException:  # for example from a signal handler: if inputs were overwritten, only these values are left
+    # Store again after an interruption, for example by a signal handler: inputs may be overwritten already.
+    except BaseException:
         store(outputs, values)
         raise
 
@@ -90,7 +92,8 @@ def _run(
             arrays.clear()  # each NumPy array is freed once XLA has its copy
             arrays += [jax_value(n) for n in subgraph.leaves if n.op is not SCALAR]
             took_over = sum([x.nbytes for x in arrays]) >= policy.TRIMMED_BYTES
-        if took_over or executable.trims:  # before this run needs memory (GPT-2 small: a peak of 3.3 GB, 4.0 without)
+        # free memory before this run allocates (GPT-2 small: peak of 3.3 GB, 4.0 without)
+        if took_over or executable.trims:
             heap.give_back()
         for k in copied:
             arrays[k] = arrays[k].copy()
@@ -99,7 +102,7 @@ def _run(
         fail(error, subgraph)
     for k in executable.donated:
         buffers.untrack(arrays[k])
-    if executable.trims:  # only now has JAX released NumPy's arrays of the run before (2.5 GB stay, 3.9 without)
+    if executable.trims:  # JAX has only now released NumPy's arrays of the previous run (2.5 GB stay, 3.9 without)
         heap.give_back()
     executable.trims = took_over
     return values
@@ -131,7 +134,7 @@ def fail(error: Exception, subgraph: Subgraph) -> NoReturn:
     try:
         raise memory or error
     finally:
-        del error, memory  # their tracebacks refer to this frame
+        del error, memory  # otherwise the frame and the tracebacks form a reference cycle
 
 
 def _inline(plan: Inline, subgraph: Subgraph) -> None:

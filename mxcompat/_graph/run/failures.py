@@ -88,12 +88,14 @@ def _outputs_and_codes(params: tuple, inputs: Sequence[Any]) -> tuple[tuple, lis
 
 
 OF_CALLED = Failure(lambda params: messages(params[0]), _outputs_and_codes)
-"""The rule of an op that runs its first param, a Program, once on all its inputs."""
+"""The rule of an op that runs its first param, a Program, once and returns its outputs."""
 
 
 def beside(op: Op) -> Failure:
-    """Return the rule of an op that does more with its first param, a Program, than to run it. The Program also runs on
-    the first inputs, for its codes. XLA merges the common subexpressions."""
+    """Return the rule of an op that transforms its first param, a Program.
+
+    For the codes, the rule also runs the Program on the first inputs. XLA merges the common subexpressions.
+    """
 
     def result_and_codes(params: tuple, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
         program = params[0]

@@ -25,7 +25,7 @@ _SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD
 def keep(nbytes: int) -> None:
     """Keep up to `nbytes` free bytes in the process, but at least the size of the largest kept array. Both thresholds
     of glibc must be set, because setting one stops the automatic adjustment of both."""
-    set_option = _of_c("mallopt")
+    set_option = _c_function("mallopt")
     if set_option is not None and not _is_set():
         set_option(_MMAP_THRESHOLD, policy.LARGEST_KEPT)
         set_option(_TRIM_THRESHOLD, min(max(nbytes, policy.LARGEST_KEPT), policy.MOST_KEPT_BYTES))
@@ -33,7 +33,7 @@ def keep(nbytes: int) -> None:
 
 def give_back() -> None:
     """Return free memory to the system."""
-    trim = _of_c("malloc_trim")
+    trim = _c_function("malloc_trim")
     if trim is not None:
         trim(0)
 
@@ -44,7 +44,7 @@ def _is_set() -> bool:
 
 
 @cache
-def _of_c(name: str) -> Callable[..., Any] | None:
+def _c_function(name: str) -> Callable[..., Any] | None:
     """Return a function of the C library, or None if it has none of this name, as in libraries other than glibc."""
     try:
         return getattr(ctypes.CDLL(None), name)

@@ -1,7 +1,7 @@
 """Host: run a subgraph in NumPy, op by op.
 
 This module also decides whether NumPy can run a subgraph, and estimates the time. It converts the values of nodes on
-the way in and out. An op without a host rule runs as an executable of its own.
+the way in and out. An op without a host rule runs as a separate executable.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _uses_blas(op: Op) -> bool:
 
 
 @analysis
-def _by_price(code: Code) -> tuple[list[int], list[int]]:
-    """Return the slots of the instructions with a cost rule, and of those with the default cost."""
+def _by_cost_rule(code: Code) -> tuple[list[int], list[int]]:
+    """Return the slots of instructions that have a cost rule, and of those that have none."""
     slots: tuple[list[int], list[int]] = ([], [])
     for k, (op, _, _) in enumerate(code.instructions):
         slots[op not in COST].append(k)
@@ -113,10 +113,11 @@ def note_nested(program: Program) -> None:
 
 
 def is_repeated(program: Program) -> bool:
-    """Return True if the longest Program in a new structure has run in exactly one structure before.
+    """Return True if the longest nested Program of a new structure has run in exactly one other structure.
 
-    The second step of a training has another structure than the first, in which the optimizer makes its state, but the
-    same derivative. With a third structure, further ones are likely, and a compile would not be worth it.
+    An example is the second step of a training. Its structure differs from that of the first step, in which the
+    optimizer makes its state, but the derivative is the same. After a third structure, further ones are likely, and a
+    compile would not be worth it.
     """
     inner = max(_nested(program), key=estimated_seconds, default=None) if program.code.is_nested else None
     return inner is not None and inner.structures == 1
@@ -130,7 +131,7 @@ def _nested(program: Program) -> list[Program]:
 def estimated_seconds(program: Program) -> float:
     """Return the estimated seconds of a run in NumPy."""
     avals = program.avals
-    priced, others = _by_price(program.code)
+    priced, others = _by_cost_rule(program.code)
     total = 0.0
     for slot in priced:
         op, params, slots = program.instructions[slot]
@@ -166,7 +167,7 @@ def keep(subgraph: Subgraph, env: Sequence[Any]) -> None:
     for node in kept:
         try:
             node.value = as_node_value(node.value, node.aval)
-        except MemoryError:  # the values then stay views, which keep more memory
+        except MemoryError:  # the values then stay views, whose bases use more memory
             return
 
 
@@ -191,7 +192,7 @@ def _keep(nodes: Sequence[Node], env: Sequence[Any], kept: list[Node]) -> None:
 
 
 def _fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
-    """Run one op as an executable of its own, on NumPy arrays."""
+    """Run one op as a separate executable, on NumPy arrays."""
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in inputs]  # type: ignore[arg-type]
     executable = single.executable(op, params, avals)
     (value,) = executable([to_jax(x) for x in inputs], ())

@@ -22,11 +22,11 @@ _SIGNALS = tuple([s for s in signal.Signals if s.name in ("SIGINT", "SIGALRM", "
 
 
 _within = False
-"""True while the main thread does uninterrupted work."""
+"""True while the main thread runs work that signals must not interrupt."""
 
 
 def uninterrupted(work: Callable[[], _T]) -> _T:
-    """Return `work()`. The handlers of signals that arrive during the work run after it."""
+    """Return `work()`. Signal handlers are delayed until the work is done."""
     global _within
     if _within or threading.current_thread() is not threading.main_thread():
         return work()  # Python runs signal handlers only in the main thread

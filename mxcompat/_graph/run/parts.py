@@ -22,7 +22,7 @@ __all__ = ["in_parts", "threads"]
 
 @cache
 def _pool() -> Any:
-    from concurrent.futures import ThreadPoolExecutor  # here, since it takes long to import
+    from concurrent.futures import ThreadPoolExecutor  # imported here because the import is slow
 
     return ThreadPoolExecutor(processors() - 1, "mxcompat-parts")
 
@@ -45,7 +45,7 @@ def in_parts(run: Callable[[int], None], count: int) -> None:
             run(part)
 
     def help_out() -> None:
-        with np.errstate(all="ignore"):  # the setting belongs to a thread
+        with np.errstate(all="ignore"):  # NumPy keeps this setting for each thread
             work()
 
     helpers: list[Any] = []

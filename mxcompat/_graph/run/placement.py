@@ -39,7 +39,7 @@ class Placement(NamedTuple):
 
 
 class _Use:
-    """`there` is True once the process has sharded arrays. Until then, nothing searches for them."""
+    """`there` is True once the process has sharded arrays. Until then, no code searches for them."""
 
     there = False
 
@@ -88,25 +88,25 @@ def _placement(program: Program, shardings: tuple, subgraph: Subgraph) -> Placem
     try:
         outputs = _meshes(program, inputs)
         meshes = tuple(dict.fromkeys(filter(None, _flat((*inputs, *outputs)))))
-        if len(subgraph.roots) == 1:  # no parts to compute apart
+        if len(subgraph.roots) == 1:  # the graph cannot be computed in parts, so it must have one mesh
             _only(meshes)
     except ValueError as error:
         node = subgraph.order[getattr(error, "mxcompat_slot", subgraph.roots[0])]
         node = node.inputs[0] if node.op is ITEM else node
         error.add_note(f"In the evaluation of [{node.op}], called at {location(node) or 'an unknown place'}.")
         raise
-    return Placement(meshes, shardings, tuple(map(_spread, outputs, program.out_avals)))
+    return Placement(meshes, shardings, tuple(map(_has_mesh, outputs, program.out_avals)))
 
 
-def _spread(mesh: Any, aval: Any) -> Any:
-    """Return True if there is a mesh; a tuple of such values for several results."""
+def _has_mesh(mesh: Any, aval: Any) -> Any:
+    """Return True for a value that has a mesh. For several results, return a tuple with an entry for each."""
     if isinstance(aval, tuple):
-        return tuple([_spread(mesh[k] if isinstance(mesh, tuple) else mesh, a) for k, a in enumerate(aval)])
+        return tuple([_has_mesh(mesh[k] if isinstance(mesh, tuple) else mesh, a) for k, a in enumerate(aval)])
     return mesh is not None
 
 
 def _mesh(sharding: Any) -> Any:
-    """Return the mesh of a value with this sharding; a tuple of meshes for several values."""
+    """Return the mesh of a sharding, or a tuple of meshes for a tuple of shardings."""
     if type(sharding) is tuple:
         return tuple(map(_mesh, sharding))
     if sharding is not None and not isinstance(sharding, jax.sharding.NamedSharding):
@@ -128,16 +128,16 @@ def _meshes(program: Program, inputs: Sequence[Any]) -> list[Any]:
             if op is ITEM and isinstance(operands[0], tuple):
                 env.append(operands[0][params[0]])
             elif op in BODY:
-                env.append(_of_results(BODY[op](params), operands, len(program.avals[len(env)])))
+                env.append(_result_meshes(BODY[op](params), operands, len(program.avals[len(env)])))
             else:
-                env.append(_only([*_flat(operands), *_of_params(params)]))
+                env.append(_only([*_flat(operands), *_params_meshes(params)]))
         except ValueError as error:
             error.mxcompat_slot = len(env)  # type: ignore[attr-defined]  # the outermost program sets it last
             raise
     return [env[s] if s >= 0 else inputs[~s] for s in program.out_slots]
 
 
-def _of_results(body: Program, inputs: Sequence[Any], count: int) -> tuple:
+def _result_meshes(body: Program, inputs: Sequence[Any], count: int) -> tuple:
     """Return the mesh of each result of an op that runs a Program, and that may have more results than the Program."""
     outputs = _meshes(body, inputs[: len(body.in_avals)])
     rest = _only([*_flat(inputs), *_own_meshes(body)]) if count > len(outputs) else None
@@ -158,10 +158,10 @@ def _only(meshes: Iterable[jax.sharding.Mesh | None]) -> jax.sharding.Mesh | Non
 @analysis
 def _own_meshes(program: Program) -> list[Any]:
     """Return the meshes over which the instructions of a Program, and of nested ones, shard data."""
-    return [*dict.fromkeys([mesh for _, params, _ in program.instructions for mesh in _of_params(params)])]
+    return [*dict.fromkeys([mesh for _, params, _ in program.instructions for mesh in _params_meshes(params)])]
 
 
-def _of_params(params: tuple) -> list[Any]:
+def _params_meshes(params: tuple) -> list[Any]:
     """Return the meshes over which an op with these params shards data."""
     inner = [mesh for p in params if isinstance(p, Program) for mesh in _own_meshes(p)]
     return inner + [p.mesh for p in params if isinstance(p, jax.sharding.NamedSharding)]

@@ -76,9 +76,11 @@ class Autotune(NamedTuple):
 
 
 class OpByOp(NamedTuple):
-    """Run op by op, in NumPy (`on_host`) or with executables of single ops. `light` work in NumPy is not timed
-    precisely. With `compiles`, the whole is compiled in the background. With `autotune`, its executable is timed
-    besides."""
+    """Run op by op, in NumPy (`on_host`) or with executables of single ops.
+
+    `light` is True for short work, which is not timed precisely in NumPy. With `compiles`, the Program is compiled in
+    the background. With `autotune`, the Program's executable is timed as well.
+    """
 
     program: Program
     scalars: tuple
@@ -100,8 +102,7 @@ class OpByOp(NamedTuple):
 
 
 class HostFirst(NamedTuple):
-    """Compute these slots, which only read small data, in NumPy. Then plan again for the rest, whose structure is
-    known."""
+    """Compute these slots in NumPy, because they only read small data. Then plan the rest, whose structure is known."""
 
     slots: list[int]
 

@@ -115,7 +115,7 @@ def _has_plugin(folder: str) -> bool:
     It reads the same files as `importlib.metadata.entry_points`, whose first use takes 40 ms (here: 5 ms).
     """
     if os.path.isfile(folder) or folder.endswith(".egg"):
-        return True  # such an archive may hold any package
+        return True  # an archive may hold any package
     try:
         packages = [e.path for e in os.scandir(folder or ".") if e.name.lower().endswith((".dist-info", ".egg-info"))]
     except OSError:

@@ -77,7 +77,7 @@ def _is_running() -> bool:
     result = stats.last_result()
     try:
         return result is not None and not result.is_ready()
-    except RuntimeError:  # it has been donated
+    except RuntimeError:  # the result was donated
         return False
 
 

@@ -30,21 +30,23 @@ def reused(
 
 def _is_own(inputs: list[Any], place: int, free: set[int]) -> bool:
     """Return True if only its slot, and at most a node that may be overwritten, refer to this array and its memory."""
-    if of_item(inputs, place) != 1 + (id(inputs[place]) in free):  # references of the environment and of the node
+    # expect one reference by the environment, and one by a node if `free` lists the array
+    if of_item(inputs, place) != 1 + (id(inputs[place]) in free):
         return False
     x = inputs[place]
     if type(x) is not np.ndarray or not x.flags.writeable:
         return False
     if x.base is None:
         return True
-    whole = x.flags.forc and type(x.base) is np.ndarray and x.base.base is None  # no two elements share memory
+    # the view has no two elements at one address
+    whole = x.flags.forc and type(x.base) is np.ndarray and x.base.base is None
     return whole and of_base(x) == (id(x.base) in free and id(x) not in free)
 
 
 def give_up(env: list[Any], slot: int, inputs: list[Any], free: set[int]) -> None:
     """Drop a value that may be overwritten. If it is a view and nothing else refers to it, its base becomes free,
     too."""
-    is_alone = of_item(env, slot) == 2  # references of the node and of `inputs`
+    is_alone = of_item(env, slot) == 2  # the two references are those of the node and of `inputs`
     x, env[slot] = env[slot], None
     if is_alone and x.base is not None:
         free.add(id(x.base))

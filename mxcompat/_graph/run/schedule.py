@@ -50,7 +50,7 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
         return Segments(segments, False, None)
     scalars = tuple([leaves[k].value for k in program.scalars]) if program.scalars else ()
     if policy.REPRODUCIBLE or program.placement is not None:
-        plan = _apart(subgraph, roots, temporary, program)
+        plan = _segmented_plan(subgraph, roots, temporary, program)
         if plan is not None:
             return plan
     if policy.REPRODUCIBLE:
@@ -64,7 +64,8 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
         light, timed = record.host_best < policy.LIGHT_SECONDS, _is_timed(program)
         may_stay = record.host_best < policy.AUTOTUNED_SECONDS
         alone = timed and not (may_stay and background.is_busy())  # a background job would compete for the CPU
-        if timed and may_stay and not donated:  # a separate measurement: results keep their bits if NumPy wins
+        # results come from NumPy while XLA is timed, so their bits stay the same if NumPy wins
+        if timed and may_stay and not donated:
             runs = policy.AUTOTUNE_XLA_RUNS, policy.AUTOTUNE_HOST_RUNS, policy.AUTOTUNE_MIN_RUNS
             autotune = Autotune(executable, *runs, policy.AUTOTUNE_SECONDS) if alone else None
             return OpByOp(program, scalars, donated, True, light, False, "while XLA is timed", autotune)
@@ -134,9 +135,9 @@ def _without_executable(
     return Compile(program, scalars, donated)
 
 
-def _apart(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, program: Program) -> Plan | None:
-    """Return a plan in segments for a subgraph that is never one executable, because of its structure or the placement
-    of its data. Return None for other subgraphs."""
+def _segmented_plan(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None, program: Program) -> Plan | None:
+    """Return a plan in segments for a subgraph that cannot be one executable, because of its structure or of the
+    placement of its data. Return None for other subgraphs."""
     code = subgraph.structure.code
     if program.placement is not None and len(program.placement.meshes) > 1:
         return Segments([[root] for root in roots], False, None)
@@ -213,7 +214,7 @@ def _on_host(
     seconds."""
     compiling = policy.compile_seconds(program.weight)
     importing = 0.0 if is_imported() else policy.IMPORT_SECONDS
-    record = program.record or cache.record_of(program, scalars)  # an existing one notes the scalars at the run
+    record = program.record or cache.record_of(program, scalars)  # an existing record notes the scalars when it runs
     known = min(takes, record.host_best)
     if known == math.inf or (known > policy.HOPELESS * compiling + importing and donated not in record.pending):
         return None  # an op without a host rule would be compiled separately
@@ -233,7 +234,7 @@ def _is_heavy(seconds: float, compiling: float) -> bool:
 
 
 def _mostly_compiled(subgraph: Subgraph) -> bool:
-    """Return True if nearly all ops of a subgraph have executables of their own."""
+    """Return True if nearly all ops of a subgraph have a separate executable."""
     missing: set[Any] = set()
     most = max(policy.MISSING, len(subgraph.order) // policy.MISSING_SHARE)
     for node in subgraph.order:

@@ -32,7 +32,7 @@ def segments_of(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
         return []
     segments = [draws]
     for node in nested:
-        if is_heavy_node(node):  # alone, so that it can run in segments
+        if is_heavy_node(node):  # its inputs come first, so that the node alone can be split further
             segments.append(unevaluated(node.inputs))
         segments.append([node])
     return [*segments, list(roots)]
@@ -46,7 +46,7 @@ def nested_apart(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
 
 def _draws(subgraph: Subgraph) -> list[Node]:
     """Return the nodes that draw random numbers from values that are already computed."""
-    early: dict[Node, bool] = {}  # the nodes that can run early; True for draws
+    early: dict[Node, bool] = {}  # nodes that can run early, with True for draws
     pending = set(subgraph.order)
     for node in subgraph.order:
         if (node.op.draws or node.op is ITEM) and all(i in early or i not in pending for i in node.inputs):  # type: ignore[union-attr]

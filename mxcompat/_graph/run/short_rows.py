@@ -70,7 +70,7 @@ def _before_short_rows(ufunc: np.ufunc, x: Any, start: int, stop: int) -> Any:
     blocks = math.prod(x.shape[:start])
     out = np.empty((blocks, length), x.dtype)
     rows = x.reshape(blocks, -1, length)
-    if x.dtype.kind == "b":  # with NumPy's "or" and "and"
+    if x.dtype.kind == "b":  # reduced with NumPy's "or" and "and"
         return out if native.reduce_rows(out.view(np.uint8), rows.view(np.uint8), _IN_C[ufunc]) else None
     return out if native.reduce_rows(out, rows, _IN_C[ufunc]) else None
 
@@ -93,7 +93,7 @@ def _rows(ufunc: np.ufunc, x: Any) -> Any:
 
 
 def _fold(ufunc: np.ufunc, columns: Any, out: Any) -> None:
-    if ufunc is np.add and len(columns) == 8:  # NumPy adds rows of 8 in this order
+    if ufunc is np.add and len(columns) == 8:  # pair the columns in the order in which NumPy adds rows of 8
         columns = columns[::2] + columns[1::2]
         columns = columns[::2] + columns[1::2]
     ufunc(columns[0], columns[1], out=out)

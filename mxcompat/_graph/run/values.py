@@ -30,11 +30,11 @@ def jax_value(node: Node) -> Any:
     value = node.value
     if type(value) is np.ndarray:
         require_threads()
-        del value  # it would count as one more reference
+        del value  # the local name would count as one more reference
         taken, value = sole(node), node.value
         if taken:
             buffers.untrack(value)
-        # memory without other references may be shared with XLA, which may overwrite it
+        # XLA may share and overwrite the memory, so share it only if it has no other references
         node.value = value = _put(value if taken else aligned(value))
         buffers.count(value, node.aval)
     elif type(value) is tuple and any(type(v) is np.ndarray for v in value):

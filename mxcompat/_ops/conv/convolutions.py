@@ -23,7 +23,7 @@ __all__ = [
 
 
 def _checked(name: str, x: Any, w: Any, groups: int, read: int = 0) -> tuple[Node, Node]:
-    """Return the nodes of input and weights after checks that they fit together.
+    """Return the nodes of input and weights, after checks that they fit together.
 
     Real MLX supports groups only with one or two spatial axes, and checks that first. Before that, it may read spatial
     sizes of both operands; `read` is the number of sizes.
@@ -31,7 +31,7 @@ def _checked(name: str, x: Any, w: Any, groups: int, read: int = 0) -> tuple[Nod
     nodes = require_array(x, name), require_array(w, name)
     a, b = nodes[0].aval, nodes[1].aval
     if read and min(a.ndim, b.ndim) <= read:
-        raise IndexError("SmallVector out of range.")  # MLX's own words
+        raise IndexError("SmallVector out of range.")  # MLX's message, word for word
     try:
         _check(a, b, groups)
     except ValueError:
@@ -60,8 +60,8 @@ def _check(a: Aval, b: Aval, groups: int) -> None:
     check_channels(a.shape, b.shape, groups)
 
 
-def _wrong(name: str, argument: str, wanted: str, given: Any) -> TypeError:
-    return incompatible(name, f"{argument} must be {wanted}, not {given!r}.")
+def _wrong(name: str, argument: str, expected: str, value: Any) -> TypeError:
+    return incompatible(name, f"{argument} must be {expected}, not {value!r}.")
 
 
 def _int(name: str, argument: str, value: Any) -> int:
@@ -73,16 +73,16 @@ def _int(name: str, argument: str, value: Any) -> int:
 
 def _sizes(name: str, argument: str, value: Any, count: int) -> Sizes:
     """Return one int for each spatial axis, from a single int or from a sequence."""
-    wanted = "an int" if count == 1 else f"an int or {count} ints"
+    expected = "an int" if count == 1 else f"an int or {count} ints"
     try:
         if count > 1 and is_sequence(value):
             sizes = integers(value)
         else:
             sizes = (integer(value),) * count
     except TypeError:
-        raise _wrong(name, argument, wanted, value) from None
+        raise _wrong(name, argument, expected, value) from None
     if len(sizes) != count:
-        raise _wrong(name, argument, wanted, value)
+        raise _wrong(name, argument, expected, value)
     return sizes
 
 
@@ -94,11 +94,11 @@ def _forward(spatial: int, x: Any, w: Any, stride: Any, padding: Any, dilation: 
     groups = _int(name, "groups", groups)
     nodes = _checked(name, x, w, groups)
     if spatial == 1:
-        stride, padding, dilation = (_spread(v, nodes[0]) for v in (stride, padding, dilation))
+        stride, padding, dilation = (_size_per_axis(v, nodes[0]) for v in (stride, padding, dilation))
     return wrap(apply(CONV, nodes, (stride, padding, padding, dilation, (1,) * len(stride), groups, False)))
 
 
-def _spread(sizes: Sizes, x: Node, single: bool = True) -> Sizes:
+def _size_per_axis(sizes: Sizes, x: Node, single: bool = True) -> Sizes:
     """Return one size for each axis. A single size is repeated for all axes of the input."""
     return sizes * (x.aval.ndim - 2) if single and len(sizes) == 1 else sizes
 
@@ -184,7 +184,9 @@ def _transposed(
     )  # fmt: skip
     groups = _int(name, "groups", groups)
     nodes = _checked(name, x, w, groups, read=spatial)
-    stride, padding, dilation, extra = (_spread(v, nodes[0], spatial == 1) for v in (stride, padding, dilation, extra))
+    stride, padding, dilation, extra = (
+        _size_per_axis(v, nodes[0], spatial == 1) for v in (stride, padding, dilation, extra)
+    )
     kernel = nodes[1].aval.shape[1:-1]
     low = tuple(d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=False))
     high = tuple(p + e for p, e in zip(low, extra, strict=False))
@@ -274,10 +276,10 @@ def conv_general(
         input: `(N, ..., C)`, floating point.
         weight: `(O, ..., C / groups)`.
         stride: the step of the kernel; an int, or a sequence with one for each spatial axis.
-        padding: likewise, the number of zeros before and after the input; or a pair of sequences, the numbers before
-            and the numbers after. A negative number cuts elements off the input.
-        kernel_dilation: likewise, the step between the elements of the kernel.
-        input_dilation: likewise, the step between the elements of the input.
+        padding: the number of zeros before and after the input, in the same form as `stride`; or a pair of sequences,
+            the numbers before and the numbers after. A negative number cuts elements off the input.
+        kernel_dilation: the step between the elements of the kernel, in the same form as `stride`.
+        input_dilation: the step between the elements of the input, in the same form as `stride`.
         groups: the number of groups of channels; each group reads only its own input channels.
         flip: whether to reverse the kernel, as signal processing defines a convolution.
         stream: accepted, and ignored.
@@ -296,15 +298,17 @@ def conv_general(
     name = "conv_general"
     pair = is_sequence(padding) and len(padding) == 2 and all(is_sequence(padding[k]) for k in range(2))
     before, behind = (padding[0], padding[1]) if pair else (padding, padding)
-    given = [("stride", stride), ("padding", before), ("padding", behind), ("kernel_dilation", kernel_dilation),
+    settings = [("stride", stride), ("padding", before), ("padding", behind), ("kernel_dilation", kernel_dilation),
              ("input_dilation", input_dilation)]  # fmt: skip
-    sizes = [_sequence(name, what, value) for what, value in given]
+    sizes = [_sequence(name, what, value) for what, value in settings]
     if not isinstance(flip, bool):
         raise _wrong(name, "flip", "a bool", flip)
     groups = _int(name, "groups", groups)
     nodes = _checked(name, input, weight, groups)
     neutral = (1, 0, 0, 1, 1)
-    stride, low, high, kernel, dilated = (_spread(v or (n,), nodes[0]) for v, n in zip(sizes, neutral, strict=True))
+    stride, low, high, kernel, dilated = (
+        _size_per_axis(v or (n,), nodes[0]) for v, n in zip(sizes, neutral, strict=True)
+    )
     return wrap(apply(CONV, nodes, (stride, low, high, kernel, dilated, groups, flip)))
 
 

@@ -81,20 +81,20 @@ def _infer(
         "strides": stride, "padding": low, "high": high, "kernel dilation": kernel_dilation,
         "input dilation": input_dilation,
     }  # fmt: skip
-    for what, given in sizes.items():
-        if len(given) != spatial:
+    for what, setting in sizes.items():
+        if len(setting) != spatial:
             if what in ("padding", "high"):
                 raise ValueError(
                     f"[conv] Invalid padding {format_shape(low)} | {format_shape(high)} for {spatial}D convolution."
                 )
-            raise ValueError(f"[conv] Invalid {what} {format_shape(given)} for {spatial}D convolution.")
+            raise ValueError(f"[conv] Invalid {what} {format_shape(setting)} for {spatial}D convolution.")
     for heading, what in (
         ("Kernel dilation sizes", "kernel dilation"), ("Stride sizes", "strides"),
         ("Input dilation sizes", "input dilation"),
     ):  # fmt: skip
         if min(sizes[what]) <= 0:
             raise ValueError(f"[conv] {heading} must be positive. Got {what} {format_shape(sizes[what])}.")
-    cut = (x.shape[0], *map(_cut, x.shape[1:-1], low, high), x.shape[-1])
+    cut = (x.shape[0], *map(_cropped_size, x.shape[1:-1], low, high), x.shape[-1])
     low, high = (tuple(max(p, 0) for p in padding) for padding in (low, high))
     out = []
     for k in range(spatial):
@@ -111,7 +111,7 @@ def _infer(
     return aval((x.shape[0], *out, w.shape[0]), promote(x.dtype, w.dtype))
 
 
-def _cut(n: int, low: int, high: int) -> int:
+def _cropped_size(n: int, low: int, high: int) -> int:
     """Return the size of an axis after negative padding."""
     return max(0, n + min(low, 0) + min(high, 0))
 

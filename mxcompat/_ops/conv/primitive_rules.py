@@ -71,7 +71,8 @@ def _plan(x: Sizes, w: Sizes, params: tuple) -> Plan:
         places = [slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in steps]
         taps.append((tap, (slice(None), *places)))
     padded = (*sizes, x[-1])
-    plain = padded == x and not any((*low, *high))  # the padding of one side may equal the cut on the other side
+    # equal shapes do not suffice: one side may be padded by as much as the other is cut
+    plain = padded == x and not any((*low, *high))
     return Plan(tuple(cut), padded, tuple(inside), tuple(out), tuple(taps), plain)
 
 
@@ -113,7 +114,8 @@ def _numbers(x: Sizes, w: Sizes, params: tuple) -> tuple[np.ndarray, np.ndarray,
     one, *taps, channel = steps
     start = sum((k - 1) * step for k, step in zip(w[1:-1], taps, strict=True)) if flip else 0
     taps = [-step for step in taps] if flip else taps
-    before = [n if n >= 0 else n * d for n, d in zip(low, spread, strict=True)]  # the input is cut, then dilated
+    # C code expects an input that is cut before it is dilated
+    before = [n if n >= 0 else n * d for n, d in zip(low, spread, strict=True)]
     out = _plan(x, w, params).out
     forward = Convolution(
         x[0], groups, w[-1], outputs, x[1:-1], out, w[1:-1], stride, before, dilation, spread,
@@ -188,24 +190,24 @@ def _convolution_cost(out: Any, params: tuple, x: Any, w: Any, *others: Any) -> 
     return 10 * OP_SECONDS + (FLOP_SECONDS + copies) * out.size * math.prod(w.shape[1:])
 
 
-if native is not None:  # XLA calls the same C functions as NumPy's tier, so it is not faster
+if native is not None:  # NumPy's tier calls the same C functions as XLA, so XLA is not faster
     QUICK.add(CONV)
 
 
 @PULLBACK.of(CONV)
-def _pull_conv(g: Any, y: Any, params: tuple, wanted: tuple, x: Any, w: Any) -> Any:
+def _pull_conv(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any, w: Any) -> Any:
     x, w, g = widened(x, y.dtype), widened(w, y.dtype), widened(g, y.dtype)
     if not g.size or not w.size:
         return np.zeros(x.shape, x.dtype), np.zeros(w.shape, w.dtype)
     if _is_for_c(x, w, g):
         _, for_input, for_weights = _numbers(x.shape, w.shape, params)
         return (
-            _in_c(x.shape, g, w, for_input) if wanted[0] else None,
-            _in_c(w.shape, x, g, for_weights) if wanted[1] else None,
+            _in_c(x.shape, g, w, for_input) if needs_grad[0] else None,
+            _in_c(w.shape, x, g, for_weights) if needs_grad[1] else None,
         )
     plan = _plan(x.shape, w.shape, params)
-    gx = _pull_input(g, x, _flipped(w, params[6]), plan, params[5]) if wanted[0] else None
-    gw = _flipped(_pull_weight(g, _padded(x, plan), w.shape, plan, params), params[6]) if wanted[1] else None
+    gx = _pull_input(g, x, _flipped(w, params[6]), plan, params[5]) if needs_grad[0] else None
+    gw = _flipped(_pull_weight(g, _padded(x, plan), w.shape, plan, params), params[6]) if needs_grad[1] else None
     return gx, gw
 
 

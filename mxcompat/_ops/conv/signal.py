@@ -89,7 +89,7 @@ def hadamard_matrix(n: int) -> np.ndarray:
     """Return MLX's Hadamard matrix of 1 and -1, for n a power of two, 12, 20 or 28."""
     if n == 1:
         return np.ones((1, 1), np.int8)
-    if n == 12:  # Paley's construction from the squares modulo 5
+    if n == 12:  # these matrices come from Paley's construction with the squares modulo 5
         conference = np.ones((6, 6), np.int8)
         conference[1:, 1:] = [np.roll([0, 1, -1, -1, 1], k) for k in range(5)]
         conference[0, 0] = 0
@@ -127,7 +127,7 @@ def _hadamard_impl(x: Any, scale: Any) -> Any:
     dtype = x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else jnp.dtype(jnp.float32)
     factors = factors_of(x.shape[-1]) if x.ndim else [1]
     values = (x.real if x.dtype.kind == "c" else x).astype(jnp.float32).reshape(-1, *factors)
-    for n in factors:  # each contraction consumes the first factor's axis and appends the new axis
+    for n in factors:  # each product sums over the first remaining axis and appends a new one
         matrix = hadamard_matrix(n).astype(np.float32)
         values = jnp.tensordot(values, matrix, ((1,), (1,)), precision=precision(matrix.dtype))
     return (values * scale).astype(dtype).reshape(x.shape)
@@ -158,6 +158,6 @@ def hadamard_transform(a: array, /, scale: float | None = None, *, stream: Any =
     x = require_array(a, "hadamard_transform")
     size = x.aval.shape[-1] if x.aval.ndim else 1
     factor = 1 / math.sqrt(size or 1) if scale is None else any_number(scale, "hadamard_transform", "scale")
-    if size == 1 and x.aval.size:  # there is nothing to sum, so any dtype is allowed
+    if size == 1 and x.aval.size:  # a size of 1 needs no sum, so any dtype is allowed
         return wrap(x) if scale is None else wrap(x) * factor
     return wrap(apply(HADAMARD_TRANSFORM, (x, operands.scalar_node(factor, _d.float32))))

@@ -21,7 +21,7 @@ def _host_convolve(out: Any, params: tuple, x: Any, y: Any) -> Any:
 
 
 @PULLBACK.of(CONVOLVE)
-def _pull_convolve(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, y: Any) -> Any:
+def _pull_convolve(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any) -> Any:
     dtype = out.dtype
     x, y, g = widened(x, dtype), widened(y, dtype), widened(g, dtype)
     whole = np.zeros(x.size + y.size - 1, g.dtype)
@@ -45,7 +45,7 @@ def _transformed(x: Any, transpose: bool) -> Any:
         matrix = hadamard_matrix(m).astype(np.float32)
         values = (matrix.T if transpose else matrix) @ values.reshape(-1, m, size // m)
     values = values.reshape(-1, size // m)
-    for _ in range((size // m).bit_length() - 1):  # sums and differences of neighbours are the factors of 2
+    for _ in range((size // m).bit_length() - 1):  # a factor of size 2 takes the sums and differences of neighbours
         before, values = values, np.empty_like(values)
         middle = values.shape[1] // 2
         np.add(before[:, ::2], before[:, 1::2], out=values[:, :middle])
@@ -59,8 +59,8 @@ def _host_hadamard(out: Any, params: tuple, x: Any, scale: Any) -> Any:
 
 
 @PULLBACK.of(HADAMARD_TRANSFORM)
-def _pull_hadamard(g: Any, out: Any, params: tuple, wanted: tuple, x: Any, scale: Any) -> Any:
-    return None if wanted[1] else (_transformed(g, True) * scale, None)
+def _pull_hadamard(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, scale: Any) -> Any:
+    return None if needs_grad[1] else (_transformed(g, True) * scale, None)
 
 
 @PUSHFORWARD.of(HADAMARD_TRANSFORM)

@@ -113,7 +113,7 @@ Example:
 zeros_like = _full_like_of("zeros_like", 0)
 ones_like = _full_like_of("ones_like", 1)
 
-empty = zeros  # the array API's names; in MLX, too, these functions fill with zeros
+empty = zeros  # the array API's names; MLX's `empty` fills with zeros, too
 empty_like = zeros_like
 
 

@@ -95,20 +95,20 @@ PUSHFORWARD[TABLE["meshgrid"]] = linear(TABLE["meshgrid"])
 
 @PULLBACK.of(TABLE["meshgrid"])
 def _meshgrid_back(g: tuple, y: Any, params: tuple, needs_grad: tuple, *xs: Any) -> tuple:
-    found: list[Any] = []
+    cotangents: list[Any] = []
     for k, (one, x) in enumerate(zip(g, xs, strict=True)):
         if one is not None:
             row = _row_of(k, len(xs), params)
             others = tuple([axis for axis, n in enumerate(row) if n == 1])
             one = wide(one).sum(others).reshape(x.shape)
-        found.append(one)
-    return tuple(found)
+        cotangents.append(one)
+    return tuple(cotangents)
 
 
 @BATCH.of(TABLE["meshgrid"])
 def _meshgrid_batched(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
     if params[0]:
-        return None  # among sparse results, only those of the batched inputs would have the batch axis
+        return None  # "sparse" results have a batch axis only if their input is batched
     rows = []
     for k, (x, on) in enumerate(zip(inputs, batched, strict=True)):
         n = x.aval.size // size if on else x.aval.size

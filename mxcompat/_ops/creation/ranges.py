@@ -72,7 +72,7 @@ def arange(
         if start is not _MISSING:
             raise incompatible("arange", "Expected one first number, got two.")
         start = bound
-    if type(step) is Dtype and dtype is None:  # arange(stop, step, dtype)
+    if type(step) is Dtype and dtype is None:  # the call is arange(stop, step, dtype)
         start, stop, step, dtype = _MISSING, start, stop, step
     elif stop is None or (stop is _MISSING and bound is not _MISSING):
         start, stop = _MISSING, start
@@ -92,13 +92,12 @@ _INT32 = aval((), _d.int32)
 
 
 def _small(first: int, stop: int, by: int) -> bool:
-    """Return whether this is an ascending range of a few ordinary integers, like nearly all ranges."""
+    """Return True for an ascending range of 32-bit integers, as nearly all ranges are."""
     return by > 0 and -(2**31) <= first <= stop < 2**31 and stop - first < 2**31 and by < 2**31
 
 
 def _general(first: Any, stop: Any, by: Any, dtype: Dtype | None, stop_only: bool) -> tuple[Aval, tuple[Any, Any], int]:
-    """Return the 0-d aval of the dtype, start and step as numbers of the dtype, and the length. Raises the errors of
-    `arange`."""
+    """Return the 0-d aval of the dtype, start and step in this dtype, and the length. Raises the errors of `arange`."""
     for number in (first, stop, by):
         if type(number) is not int and type(number) is not float and type(number) is not bool:
             raise expected("arange", "numbers", number)

@@ -59,8 +59,8 @@ def is_available(backend: str = "any") -> bool:
         True
     """
     require_text(backend, "is_available", "backend")
-    found = peers()
-    return backend in ("any", "ring") or (found is not None and backend in found.backends)
+    processes = peers()
+    return backend in ("any", "ring") or (processes is not None and backend in processes.backends)
 
 
 def init(
@@ -248,7 +248,7 @@ def _received(group: Group, shape: tuple[int, ...], dtype: Dtype, src: int, inpu
     _require_another(group, src)
     params = ((group._ranks[src], group._ranks[group.rank()]), shape, dtype)
     avals = RECV.infer((params, *[n.aval for n in inputs]))
-    # without inputs, the node belongs to the innermost trace
+    # with no inputs, the node must get the trace of the innermost capture
     trace = max([n.trace for n in inputs], default=innermost_trace())
     return wrap(items(Node(RECV, params, inputs, avals, trace, None, caller()))[0])
 

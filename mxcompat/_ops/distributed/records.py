@@ -1,4 +1,4 @@
-"""The collectives as ops that run by themselves, outside XLA programs: their result, their execution, their transforms.
+"""The collectives as ops that run alone, outside of XLA's programs: their result, their execution, their transforms.
 
 Each has one output. The derivatives are MLX's. They differentiate this rank's own output with respect to this rank's
 own input, so that cotangents need no communication. Under `vmap` the batch axis is moved behind the first axis.
@@ -105,7 +105,7 @@ def _exchanged(node: Node, sent: Aval, world: Any, call: members.Call) -> Any:
         own = np.asarray(numpy_value(node.inputs[0]))
         if record is SEND:
             world.send(ranks, call, own.tobytes())
-            return own.copy()  # a copy, since XLA may overwrite the buffer of a view
+            return own.copy()  # this must be a copy, because XLA may overwrite the buffer of a view
         received = b"".join(world.exchange(ranks, call, own.tobytes()))
         if record is GATHER:
             return _array(received, out)
@@ -133,12 +133,12 @@ def _value(node: Node) -> Any:
 
 
 def _again(record: Op, x: array, params: tuple) -> array:
-    """Return the result of the same collective for another array."""
+    """Apply the same collective to another array."""
     return wrap(items(apply(record, (x._node,), params))[0])
 
 
 @EFFECT_PULLBACK.of(SUM, MAX, MIN, SEND)
-def _own(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> Sequence[Node]:
+def _same_cotangents(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> Sequence[Node]:
     return cotangents
 
 
@@ -162,7 +162,7 @@ def _own_share(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]
 
 
 @EFFECT_PULLBACK.of(RECV)
-def _nothing(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
+def _zero_cotangents(params: tuple, inputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node]:
     return [zeros(x.aval.shape, x.aval.dtype)._node for x in inputs]
 
 
@@ -173,12 +173,12 @@ for _record in (SUM, MAX, MIN, GATHER, SCATTER):
 
 
 @EFFECT_PUSHFORWARD.of(SEND)
-def _kept(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> Sequence[Node]:
+def _same_tangents(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> Sequence[Node]:
     return tangents
 
 
 @EFFECT_PUSHFORWARD.of(RECV)
-def _still(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> list[Node]:
+def _zero_tangents(params: tuple, inputs: Sequence[Node], tangents: Sequence[Node]) -> list[Node]:
     _, shape, dtype = params
     return [zeros(shape, dtype)._node]
 
@@ -187,20 +187,20 @@ for _record in (SUM, MAX, MIN, SEND):
     EFFECT_BATCH[_record] = lambda params, inputs, batched, size, record=_record: items(apply(record, inputs, params))
 
 
-def _behind_the_first(record: Op) -> Callable[..., list[Node]]:
+def _batch_after_first_axis(record: Op) -> Callable[..., list[Node]]:
     """Return the batching rule of a collective that joins or splits along the first axis."""
 
     def rule(params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> list[Node]:
         x = wrap(inputs[0])
-        if x.ndim == 1:  # a batch of scalars: each becomes a row
+        if x.ndim == 1:  # for a batch of scalars, each scalar becomes a row
             return [_again(record, x[None], params).swapaxes(0, 1)._node]
         return [_again(record, x.swapaxes(0, 1), params).swapaxes(0, 1)._node]
 
     return rule
 
 
-EFFECT_BATCH[GATHER] = _behind_the_first(GATHER)
-EFFECT_BATCH[SCATTER] = _behind_the_first(SCATTER)
+EFFECT_BATCH[GATHER] = _batch_after_first_axis(GATHER)
+EFFECT_BATCH[SCATTER] = _batch_after_first_axis(SCATTER)
 
 
 @EFFECT_BATCH.of(RECV)

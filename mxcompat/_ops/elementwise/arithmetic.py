@@ -52,7 +52,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
     whole = lax.div(*jnp.broadcast_arrays(x, y))
     if kind == "i":
         whole = whole - ((_rem(x, y) != 0) & ((x < 0) != (y < 0))).astype(x.dtype)
-    return jnp.where(y == zero, zero, whole)  # MLX: n // 0 is 0
+    return jnp.where(y == zero, zero, whole)  # in MLX, n // 0 is 0
 
 
 def _rem(x: Any, y: Any) -> Any:
@@ -76,13 +76,13 @@ def _float_remainder(x: Any, y: Any) -> Any:
 
 @_float_remainder.defjvp
 def _float_remainder_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """Use MLX's derivative by the divisor: minus the rounded quotient, also where the divisor is infinite."""
+    """Use MLX's derivative with respect to the divisor: minus the rounded quotient, even for infinite divisors."""
     return _float_remainder(*primals), tangents[0] - tangents[1] * lax.stop_gradient(_floor_divide(*primals))
 
 
 def _larger(x: Any, y: Any) -> Any:
-    """Return whether x is larger than y. Complex numbers are ordered by their real part, then by their imaginary
-    part."""
+    """Return a mask of the elements where x is larger than y. Complex numbers are ordered by their real part, then by
+    their imaginary part."""
     if x.dtype.kind == "c":
         rx, ry = lax.real(x), lax.real(y)
         return (rx > ry) | ((rx == ry) & (lax.imag(x) > lax.imag(y)))
@@ -112,7 +112,7 @@ def _min_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def _chosen(first: Any, second: Any, dx: Any, dy: Any) -> Any:
-    """Return the tangent of the chosen operand; zero where neither is chosen, as beside NaN."""
+    """Return the tangent of the chosen operand, or zero where neither is chosen because one is NaN."""
     return jnp.where(first, dx, jnp.where(second, dy, jnp.zeros_like(dy)))
 
 
@@ -154,9 +154,9 @@ def _real_power(x: Any, y: Any) -> Any:
 
 @partial(_real_power.defjvp, symbolic_zeros=True)
 def _real_power_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """Use MLX's derivative by the exponent: 0 where the power is 0, and infinite at 0 ** 0.
+    """Use MLX's derivative with respect to the exponent: 0 where the power is 0, and infinite at 0 ** 0.
 
-    If the exponent is constant, its derivative must not be computed at all: the logarithm of a negative base is NaN.
+    If the exponent is constant, this derivative must not be computed at all: the logarithm of a negative base is NaN.
     """
     (x, y), (dx, dy) = primals, tangents
     out = _real_power(x, y)
@@ -239,8 +239,8 @@ def divmod(a: Any, b: Any, stream: Any = None) -> list[array]:
         stream: accepted, and ignored.
 
     Returns:
-        A list of `floor_divide(a, b)` and `remainder(a, b)`. For bools, the divisor counts as True, whatever it is. As
-        in MLX, both have a zero derivative, although `remainder` itself does not.
+        A list of `floor_divide(a, b)` and `remainder(a, b)`. For bools, every divisor counts as True. As in MLX,
+        both have a zero derivative, although `remainder` itself does not.
 
     Raises:
         ValueError: if an operand is complex.
@@ -274,7 +274,7 @@ def _select_forward(condition: Any, x: Any, y: Any) -> Any:
 @_select_forward.defjvp
 def _select_forward_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     """Use MLX's tangents: multiply by 1 or 0, so that a NaN tangent of an operand that is not chosen still appears."""
-    # a number, since XLA turns bool * x into a selection
+    # multiply by a number: XLA turns bool * x into a selection
     chosen = primals[0].astype(np.uint8).astype(tangents[1].dtype)
     return _select_forward(*primals), chosen * tangents[1] + (1 - chosen) * tangents[2]
 

@@ -38,7 +38,7 @@ from .two_operands import Ufunc, in_floats, in_result, larger, of_kinds, readabl
 __all__: list[str] = []
 
 _Partial = Callable[[Any, Any, Any, Any], Any]
-"""A function of `(change, a, b, y)`: the change of `y` that a change of one operand causes."""
+"""A function of `(change, a, b, y)` that returns the change of `y` for this change of one operand."""
 
 
 def _cast(x: Any, y: Any, widen: bool = True) -> Any:
@@ -104,7 +104,7 @@ _register("divide", _divide, lambda t, a, b, y: t / b, lambda t, a, b, y: -t * (
 def _floor_divide(x: Any, y: Any) -> Any:
     kind = x.dtype.kind
     if kind in "iu":
-        return np.floor_divide(x, y)  # n // 0 is 0
+        return np.floor_divide(x, y)  # in MLX, n // 0 is 0
     if kind == "b":
         return x & y
     return host_complex.quotient(x, y) if kind == "c" else np.floor(x / y)
@@ -136,7 +136,7 @@ _register(
 
 
 def _extreme(function: Ufunc, is_first: Ufunc) -> Ufunc:
-    """Return the function for the larger or smaller of two elements; NaN if one is NaN."""
+    """Return a function that computes the larger or smaller of two elements, or NaN if one is NaN."""
 
     def of_two(x: Any, y: Any) -> Any:
         if x.dtype.kind == "c":
@@ -160,7 +160,8 @@ def _first_is_min(a: Any, b: Any) -> Any:
 
 
 def _second_is_max(a: Any, b: Any) -> Any:
-    return ~_first_is_max(a, b) if a.dtype.kind == "c" else a <= b  # of real numbers, neither is chosen if one is NaN
+    # of two real numbers, neither is chosen if one is NaN
+    return ~_first_is_max(a, b) if a.dtype.kind == "c" else a <= b
 
 
 def _second_is_min(a: Any, b: Any) -> Any:
@@ -203,8 +204,8 @@ def _real_power(x: Any, y: Any) -> Any:
     if y.ndim == 0 and y == 2:
         return x * x
     if y.ndim == 0 and isinstance(x, np.ndarray) and y == np.floor(y):
-        found = host_precise.power(np.abs(x), y)
-        return np.copysign(found, x) if y % 2 == 1 else found
+        power = host_precise.power(np.abs(x), y)
+        return np.copysign(power, x) if y % 2 == 1 else power
     if not (y == 0.5).all():
         return host_precise.power(x, y)
     return np.where((x == 0) | (x == -np.inf), np.abs(x), np.sqrt(x) if y.ndim == 0 else host_precise.power(x, y))
@@ -232,13 +233,13 @@ _register("power", in_floats(_power), _by_base, _by_exponent)
 
 
 def _logaddexp(x: Any, y: Any) -> Any:
-    if x.dtype == np.float32:  # float64 vector instructions are fast, and accurate enough
+    if x.dtype == np.float32:  # float64 has fast vector instructions, and is accurate enough
         a, b = x.astype(np.float64), y.astype(np.float64)
         high = np.maximum(a, b)
-        # of two NaNs, `np.add` returns the first; `+` does not
-        found = np.add(high, np.log1p(np.exp(-np.abs(a - b)))).astype(x.dtype)
+        # for two NaNs, `np.add` returns the first, but `+` does not
+        total = np.add(high, np.log1p(np.exp(-np.abs(a - b)))).astype(x.dtype)
         infinite = np.isinf(high)
-        return np.where(infinite, high.astype(x.dtype), found) if infinite.any() else found
+        return np.where(infinite, high.astype(x.dtype), total) if infinite.any() else total
     if x.dtype.kind != "c":
         return np.logaddexp(x, y)
     first = larger(x, y) | (x != x)
@@ -248,7 +249,7 @@ def _logaddexp(x: Any, y: Any) -> Any:
 
 
 def _share(t: Any, a: Any, b: Any, y: Any) -> Any:
-    """Return the change due to the first operand of log(exp(a) + exp(b))."""
+    """Return the change of y = log(exp(a) + exp(b)) for the change `t` of its first operand."""
     return t * (np.exp(a - y) if a.dtype.kind == "c" else 1 / (1 + np.exp(b - a)))
 
 
@@ -295,7 +296,7 @@ def _push_where(tangents: Sequence[Any], y: Any, params: tuple, condition: Any, 
     _, da, db = tangents
     if da is None and db is None:
         return zero
-    # a number, as in MLX: a NaN tangent appears even if its operand is not chosen
+    # MLX multiplies by a number, so a NaN tangent appears even if its operand is not chosen
     chosen = (condition != 0).astype(y.dtype)
     moved = zero if da is None else chosen * _cast(da, y)
     return moved if db is None else moved + (1 - chosen) * _cast(db, y)

@@ -51,9 +51,9 @@ def _right(x: Any, y: Any) -> Any:
     return shift(x, y)
 
 
-def _whole(x: Any) -> Any:
-    """Return the integers that floats stand for. JAX differentiates the integers as floats, and the derivative ends
-    here."""
+def _to_integers(x: Any) -> Any:
+    """Return floats that stand for integers as integers. JAX differentiates such integers as floats; the derivative
+    ends here."""
     if jnp.issubdtype(x.dtype, np.floating):
         return jnp.asarray(x, np.int64 if x.dtype.itemsize == 8 else np.int32)
     return x
@@ -65,16 +65,17 @@ def _bitwise(
     def infer(a: Aval, b: Aval) -> Aval:
         kind = result(a.dtype, b.dtype)
         if kind._kind not in "bui":
-            x, y = (kind, kind) if name == "right_shift" else (a.dtype, b.dtype)  # MLX names the promoted dtype
+            # for a right shift, MLX names the promoted dtype twice
+            x, y = (kind, kind) if name == "right_shift" else (a.dtype, b.dtype)
             raise RuntimeError(
                 f"[{name}] Only allowed on integer or boolean types but got types {x._label} and {y._label}."
             )
         return aval(broadcast(a.shape, b.shape), kind)
 
     def lower(x: Any, y: Any) -> Any:
-        x, y = _whole(x), _whole(y)
+        x, y = _to_integers(x), _to_integers(y)
         want = result(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
-        if want._kind == "f":  # an int64 that stands for a uint64, beside a uint64
+        if want._kind == "f":  # the operands are a uint64 and an int64 that stands for a uint64
             want = avals.uint64
         return impl(jnp.asarray(x, want._numpy), jnp.asarray(y, want._numpy))
 
@@ -118,7 +119,8 @@ right_shift = _bitwise(
     "right_shift", _shift(_right), "Return the first array's bits, moved down by the second.", _shifted
 )
 bitwise_invert = unary(
-    "bitwise_invert", lambda x: ~_whole(x), same, "Return each element with every bit flipped; for bools, logical not.",
+    "bitwise_invert", lambda x: ~_to_integers(x), same,
+    "Return each element with every bit flipped; for bools, logical not.",
     not_for="fc", message="Bitwise inverse only allowed on integer types.", sample=Sample(-3.0, 7.0, smooth=False),
     of_bools=logical_not,
 )  # fmt: skip

@@ -15,7 +15,7 @@ __all__: list[str] = []
 
 
 def _shift(function: Ufunc) -> Ufunc:
-    """Return the function of a shift. Types narrower than 32 bits are widened first; the distance is taken modulo the
+    """Return a function that shifts integers. It widens types narrower than 32 bits, and takes the distance modulo the
     width."""
 
     def shifted(x: Any, y: Any) -> Any:

@@ -23,7 +23,7 @@ def by_bits(impl: Callable[..., Any], data: slice = slice(1)) -> Callable[..., A
 
     Args:
         impl: the lowering for any dtype; the value that it fills in is 0.
-        data: the inputs that are moved; the other inputs say where to.
+        data: the inputs whose elements are moved. The other inputs give the positions.
     """
 
     @wraps(impl)
@@ -37,10 +37,10 @@ def by_bits(impl: Callable[..., Any], data: slice = slice(1)) -> Callable[..., A
 
 @partial(lazy.custom_jvp, nondiff_argnums=(0, 1))
 def _moved(move: Callable[..., Any], data: slice, *inputs: Any) -> Any:
-    given = list(inputs)
+    operands = list(inputs)
     # The barrier keeps XLA from joining the floats first and taking the bits of the joined array.
-    given[data] = [lax.optimization_barrier(lax.bitcast_convert_type(x, np.uint16)) for x in given[data]]
-    return jax.tree.map(lambda x: lax.bitcast_convert_type(x, jnp.bfloat16), move(*given))
+    operands[data] = [lax.optimization_barrier(lax.bitcast_convert_type(x, np.uint16)) for x in operands[data]]
+    return jax.tree.map(lambda x: lax.bitcast_convert_type(x, jnp.bfloat16), move(*operands))
 
 
 @_moved.defjvp

@@ -78,13 +78,13 @@ def _view(x: Any, dtype: Dtype) -> Any:
     atom = np.dtype(np.float32) if dtype._kind == "c" else np.dtype(np.uint8) if dtype._kind == "b" else dtype._numpy
     old, new = x.dtype.itemsize, atom.itemsize
     lead = shape[:-1]
-    width = x.shape[-1] * old * (shape[-1] if shape else 1)  # the size of the last axis in bytes
-    # The extra leading axis is for `jax.vmap`: a bitcast fails there unless a reshape has put the mapped axis first.
+    width = x.shape[-1] * old * (shape[-1] if shape else 1)  # bytes of the last axis
+    # `jax.vmap` needs the extra leading axis: a bitcast fails there unless a reshape has put the mapped axis first.
     x = x.reshape(1, *lead, width // old if old >= new else width // new, *([new // old] if old < new else []))
-    if old > new:  # the barrier keeps XLA from merging this bitcast with one that widens, into one with a wrong shape
+    if old > new:  # without the barrier, XLA merges this bitcast with one that widens, and gets a wrong shape
         x = lax.optimization_barrier(x)
     x = lax.bitcast_convert_type(x, atom).reshape(*lead, width // dtype.size, dtype.size // new)
-    if dtype._kind == "c":  # the barrier keeps XLA from overwriting the real and imaginary part too early
+    if dtype._kind == "c":  # without the barrier, XLA overwrites the real and imaginary part too early
         x = lax.optimization_barrier(lax.complex(x[..., 0], x[..., 1]))
     else:
         x = x[..., 0] != 0 if dtype._kind == "b" else x[..., 0]
@@ -106,8 +106,8 @@ def view(a: Any, dtype: Dtype, stream: Any = None) -> array:
         An array with the given dtype.
 
     Raises:
-        ValueError: if the last axis does not hold a whole number of elements of the dtype. Also when it is
-            differentiated, unless the result passes through `stop_gradient`.
+        ValueError: if the last axis does not hold a whole number of elements of the dtype; when it is differentiated,
+            unless the result passes through `stop_gradient`.
 
     Example:
         >>> mx.view(mx.array([1.0]), mx.uint32)

@@ -55,7 +55,8 @@ for _name, _function in _COMPARISONS.items():
 
 @TANGENT_DTYPE.of(*[TABLE[name] for name in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")])
 def _compared(tangents: Sequence[Dtype | None], operands: Sequence[Aval], result: Aval) -> Dtype:
-    """Return the dtype of the first operand's tangent that exists, after the cast of the operand."""
+    """Return the tangent dtype of a comparison: that of the first operand with a tangent, or the promoted dtype if the
+    op casts this operand."""
     dtype = reduce(promote, [operand.dtype for operand in operands])
     cast = [t if t is None or a.dtype is dtype else dtype for t, a in zip(tangents, operands, strict=True)]
     return next(filter(None, cast))

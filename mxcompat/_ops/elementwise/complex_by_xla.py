@@ -19,7 +19,7 @@ __all__ = [
 
 
 def _corrected(function: Callable[[Any], Any], correct: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """Return `function`, of complex numbers followed by `correct(z, function(z))`."""
+    """Return a version of `function` whose results for complex numbers are `correct(z, function(z))`."""
 
     @lazy.custom_jvp
     def of_complex(z: Any) -> Any:
@@ -42,8 +42,8 @@ def _correct_abs(z: Any, size: Any) -> Any:
 
 
 def _correct_sqrt(z: Any, root: Any) -> Any:
-    """Give the imaginary part the sign of z's. If z's imaginary part is infinite, make both parts infinite, even if z's
-    real part is NaN."""
+    """Give the root's imaginary part the sign of z's imaginary part. If the latter is infinite, so are both parts of
+    the root, even if z's real part is NaN."""
     im = lax.imag(z)
     return jnp.where(
         _is_infinite(im),
@@ -53,29 +53,29 @@ def _correct_sqrt(z: Any, root: Any) -> Any:
 
 
 def _correct_atan(z: Any, angle: Any) -> Any:
-    """Give the real part the sign of z's real part, and make it NaN if that is NaN."""
+    """Give the result's real part the sign of z's real part. Make it NaN if z's real part is NaN."""
     re = lax.real(z)
     return lax.complex(jnp.where(re == re, jnp.copysign(lax.real(angle), re), math.nan), lax.imag(angle))
 
 
 def _correct_atanh(z: Any, out: Any) -> Any:
-    """Give the imaginary part the sign of z's imaginary part, and make it NaN if that is NaN."""
+    """Give the result's imaginary part the sign of z's imaginary part. Make it NaN if z's imaginary part is NaN."""
     im = lax.imag(z)
     return lax.complex(lax.real(out), jnp.where(im == im, jnp.copysign(lax.imag(out), im), math.nan))
 
 
 def _correct_asinh(z: Any, out: Any) -> Any:
-    """Give the real part the sign of z's real part."""
+    """Give the result's real part the sign of z's real part."""
     return lax.complex(jnp.copysign(lax.real(out), lax.real(z)), lax.imag(out))
 
 
 def _correct_acos(z: Any, out: Any) -> Any:
-    """Give the imaginary part the opposite sign of z's imaginary part."""
+    """Give the result's imaginary part the opposite sign of z's imaginary part."""
     return lax.complex(lax.real(out), jnp.copysign(lax.imag(out), -lax.imag(z)))
 
 
 def _correct_imaginary(z: Any, out: Any) -> Any:
-    """Give the imaginary part the sign of z's imaginary part."""
+    """Give the result's imaginary part the sign of z's imaginary part."""
     return lax.complex(lax.real(out), jnp.copysign(lax.imag(out), lax.imag(z)))
 
 
@@ -103,5 +103,5 @@ def _exp_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def exp_by_xla(x: Any) -> Any:
-    """The exponential."""
+    """Return the exponential of real or complex numbers."""
     return _exp_of_complex(x) if x.dtype.kind == "c" else lax.exp(x)

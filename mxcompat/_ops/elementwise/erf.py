@@ -66,8 +66,8 @@ def erf_as_xla(x: Any) -> Any:
     """Return the error function of float32 numbers as XLA computes it: an odd rational function, up to the point where
     erf is 1."""
     square = x * x
-    found = x * _polynomial(square, _XLA_ABOVE) / _polynomial(square, _XLA_BELOW)
-    return np.where(np.abs(x) < _XLA_IS_ONE, found, np.sign(x))
+    inside = x * _polynomial(square, _XLA_ABOVE) / _polynomial(square, _XLA_BELOW)
+    return np.where(np.abs(x) < _XLA_IS_ONE, inside, np.sign(x))
 
 
 _CENTRE = _float32(
@@ -93,7 +93,7 @@ def erfinv(x: Any) -> Any:
         return _fitted_inverse(x) if x.size <= CACHED_ELEMENTS else _blockwise(_fitted_inverse, x)
     y = _fitted_inverse(x)
     inside = np.isfinite(y)
-    for _ in range(2):  # Newton steps; with erfc for numbers near 1, where erf would lose digits
+    for _ in range(2):  # take Newton steps; near 1, use erfc, because erf would lose digits
         size, goal = np.abs(y), np.abs(x)
         excess = np.where(goal < 0.5, goal - _each(math.erf, size), _each(math.erfc, size) - (1.0 - goal))
         step = excess * (0.5 * math.sqrt(math.pi)) * np.exp(size * size)
@@ -103,11 +103,11 @@ def erfinv(x: Any) -> Any:
 
 def _fitted_inverse(x: Any) -> Any:
     w = 0 - log((1 - x) * (1 + x))  # 1 - x * x would lose digits near 1; this form also keeps the sign of a NaN
-    found = _polynomial(w - _CENTRE_MIDDLE, _CENTRE)
+    ratio = _polynomial(w - _CENTRE_MIDDLE, _CENTRE)
     if not np.maximum.reduce(w, axis=None, initial=0) < _CENTRE_UNTIL:
         tail = _polynomial(np.sqrt(w) - _TAIL_MIDDLE, _TAIL)
-        found = np.where(w < _CENTRE_UNTIL, found, np.where(np.isinf(w), w, tail))
-    return x * found  # of two NaNs, the result is the first
+        ratio = np.where(w < _CENTRE_UNTIL, ratio, np.where(np.isinf(w), w, tail))
+    return x * ratio  # if both are NaN, the result is the first
 
 
 def _erf_slope(x: Any) -> Any:

@@ -25,7 +25,7 @@ def reciprocal(y: Any) -> Any:
 
 
 def _mended(quotient: Any, x: Any, y: Any) -> Any:
-    """Return the quotient x / y, made from NumPy's quotient by recomputing its wrong elements."""
+    """Return the quotient x / y: NumPy's quotient with its wrong elements recomputed."""
     lost = np.isnan(quotient) | (y == 0)
     return np.where(lost, _quotient_in_c(x, y).astype(quotient.dtype), quotient) if lost.any() else quotient
 

@@ -24,10 +24,8 @@ _LOG10_OF_2 = Fraction(30102999566398119521373889472449302676818988146210854131,
 
 
 def _parts(x: Any) -> tuple[Any, Any]:
-    """Return the exponent of 2 and the rest, from 0.7 to 1.41.
-
-    For anything but a normal, positive number: 0 and the number itself.
-    """
+    """Return the exponent of 2 and the rest, from 0.7 to 1.41, of a normal positive number. For others, return 0 and
+    the number itself."""
     info = np.finfo(x.dtype)
     integer = jnp.dtype(f"int{info.bits}")
     root = np.sqrt(x.dtype.type(0.5)).view(integer)
@@ -46,7 +44,7 @@ def _log2(x: Any) -> Any:
 def _log10(x: Any) -> Any:
     exponent, rest = _parts(x)
     info = np.finfo(x.dtype)
-    places = info.nmant - info.iexp  # the product of this many bits of the constant with any exponent is exact
+    places = info.nmant - info.iexp  # with so few bits, the product of the constant and an exponent is exact
     high = Fraction(round(_LOG10_OF_2 * 2**places), 2**places)
     small = lax.log(rest) * jnp.asarray(1 / math.log(10), x.dtype) + exponent * float(_LOG10_OF_2 - high)
     return exponent * float(high) + small
@@ -56,7 +54,7 @@ def _by_xla(logarithm: Callable[[Any], Any], base: float) -> Callable[[Any], Any
     def scaled(x: Any) -> Any:
         return x * jnp.asarray(1 / math.log(base), x.dtype)
 
-    def of_complex(z: Any) -> Any:  # each part alone, so that an infinite part does not affect the other
+    def of_complex(z: Any) -> Any:  # divide each part on its own, so that an infinite part does not affect the other
         return lax.complex(scaled(lax.real(z)), scaled(lax.imag(z)))
 
     real = with_slope(logarithm, lambda x: quotient(scaled(jnp.ones((), x.dtype)), x))

@@ -32,7 +32,7 @@ def quotient(x: Any, y: Any) -> Any:
 
 @cache
 def _primitive() -> Any:
-    from jax.extend.core import Primitive  # here, since this import takes long
+    from jax.extend.core import Primitive  # imported here because the import is slow
 
     divide = Primitive("mxcompat_divide")
     divide.def_impl(_divided)
@@ -68,8 +68,8 @@ def _in_float64(otherwise: Callable[..., Any], context: Any, x: Any, y: Any) -> 
     wider = ir.RankedTensorType.get(kind.shape, ir.F64Type.get())
     if kind == wider:
         return otherwise(context, x, y)
-    found = stablehlo.divide(stablehlo.convert(wider, x), stablehlo.convert(wider, y))
-    return [stablehlo.convert(kind, stablehlo.reduce_precision(found, exponent_bits=11, mantissa_bits=51))]
+    wide = stablehlo.divide(stablehlo.convert(wider, x), stablehlo.convert(wider, y))
+    return [stablehlo.convert(kind, stablehlo.reduce_precision(wide, exponent_bits=11, mantissa_bits=51))]
 
 
 def _batched(inputs: Sequence[Any], axes: Sequence[Any]) -> tuple[Any, int]:

@@ -27,7 +27,7 @@ def select(mask: Any, x: Any, y: Any, into: Any = None) -> Any:
     if x.dtype != y.dtype or integer is None:
         return np.where(mask, x, y)
     one, other = x.view(integer), y.view(integer)
-    chosen = np.negative(mask.view(np.int8)).astype(integer, copy=False)  # all bits set, or none
+    chosen = np.negative(mask.view(np.int8)).astype(integer, copy=False)  # a mask with all bits set, or none
     if other.ndim == 0 and not other:
         bits = np.bitwise_and(chosen, one, out=None if into is None else into.view(integer))
     elif into is None:

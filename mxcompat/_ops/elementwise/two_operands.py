@@ -42,7 +42,7 @@ def in_result(function: Ufunc) -> Callable[..., Any]:
 
 
 def in_floats(function: Ufunc) -> Callable[..., Any]:
-    """Return the same rule, with half precision computed in float32."""
+    """Return a version of a rule that computes half precision in float32."""
     rule = in_result(function)
 
     def wide(out: Aval, params: tuple, x: Any, y: Any) -> Any:
@@ -63,21 +63,22 @@ def alike(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def readable(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return the operands; in float32 if NumPy is several times slower for them (bfloat16, and float16 that
-    broadcasts)."""
+    """Return the operands, in float32 if NumPy is several times slower in their dtype: bfloat16, and float16 that
+    broadcasts."""
     if x.dtype.kind == "V" or (x.dtype == np.float16 and x.shape != y.shape):
         return x.astype(_FLOAT32), y.astype(_FLOAT32)
     return x, y
 
 
 def of_kinds(kinds: str, special: Ufunc, function: Ufunc) -> Ufunc:
-    """Return the function that is `special` for operands of these kinds of NumPy dtypes, else `function`."""
+    """Return a function that is `special` for operands whose NumPy dtypes have one of these kinds, and `function` for
+    others."""
     return lambda x, y: special(x, y) if x.dtype.kind in kinds else function(x, y)
 
 
 def larger(x: Any, y: Any) -> Any:
-    """Return whether x is larger than y. Complex numbers are ordered by their real part, then by their imaginary
-    part."""
+    """Return a mask of the elements where x is larger than y. Complex numbers are ordered by their real part, then by
+    their imaginary part."""
     if x.dtype.kind == "c":
         return (x.real > y.real) | ((x.real == y.real) & (x.imag > y.imag))
     return x > y

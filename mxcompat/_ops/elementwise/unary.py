@@ -163,7 +163,7 @@ def _times(factor: float) -> Callable[[Any], Any]:
     def impl(x: Any) -> Any:
         if x.dtype.kind != "c":
             return x * jnp.asarray(factor, x.dtype)
-        re, im = lax.real(x), lax.imag(x)  # the product with factor + 0j, in which 0 times infinity is NaN
+        re, im = lax.real(x), lax.imag(x)  # multiply by factor + 0j as MLX does: infinity times 0 is NaN
         scaled = lax.complex(factor * re - 0.0 * im, factor * im + 0.0 * re)
         lost = (lax.real(scaled) != lax.real(scaled)) & (lax.imag(scaled) != lax.imag(scaled))
         return jnp.where(lost, lax.complex(*(jnp.where(lax.abs(p) == math.inf, p, math.nan) for p in (re, im))), scaled)
@@ -362,12 +362,12 @@ def nan_to_num(
     check_stream(stream)
     x = operands.node(a)
     dtype = x.aval.dtype
-    given = [v if v is None else any_number(v, "nan_to_num", "posinf, neginf") for v in (posinf, neginf)]
+    bounds = [v if v is None else any_number(v, "nan_to_num", "posinf, neginf") for v in (posinf, neginf)]
     fill = any_number(nan, "nan_to_num", "nan")
     if (posinf is None or neginf is None) and (dtype._kind == "c" or dtype is avals.float64):
         raise ValueError(f"[nan_to_num] Does not yet support given type: {dtype._label}.")
     if dtype._kind != "f":
         dtype = avals.float32
     largest = float(jnp.finfo(dtype._numpy).max)
-    limits = [limit if v is None else v for v, limit in zip(given, (largest, -largest), strict=True)]
+    limits = [limit if v is None else v for v, limit in zip(bounds, (largest, -largest), strict=True)]
     return wrap(apply(_NAN_TO_NUM, (x, *(operands.scalar_node(v, dtype) for v in (fill, *limits)))))

@@ -64,7 +64,7 @@ def _slope_rules(name: str, back: Callable[[Any, Any], Any], forth: Callable[[An
     def slope_at(slope: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         if x.dtype.itemsize == 2:
             x = x.astype(np.float32)
-            # as in XLA, the result of sigmoid is not rounded first
+            # XLA does not round the result of sigmoid first
             y = _sigmoid(x) if name == "sigmoid" else y.astype(np.float32)
         return slope(x, y)
 
@@ -80,7 +80,7 @@ def _float_op(
 
 
 def _in_floats(function: _Ufunc) -> Callable[..., Any]:
-    """Return the host rule of an op whose result is float32 for integers."""
+    """Return the host rule of an op that computes integers in float32."""
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         if x.dtype is _FLOAT32:
@@ -105,21 +105,21 @@ def _exp(x: Any) -> Any:
     if x.dtype.kind != "c":
         return np.exp(x)
     size = np.exp(x.real)
-    found = np.empty(x.shape, x.dtype)
-    found.real, found.imag = size * np.cos(x.imag), size * np.sin(x.imag)
+    result = np.empty(x.shape, x.dtype)
+    result.real, result.imag = size * np.cos(x.imag), size * np.sin(x.imag)
     special = ~(np.isfinite(size) & np.isfinite(x.imag))
-    if special.any():  # infinity times 0 may be 0 for these
-        found[special] = np.exp(x[special])
-    return found
+    if special.any():  # the exact result may be 0 where the product of infinity and 0 is NaN
+        result[special] = np.exp(x[special])
+    return result
 
 
 def _log1p(x: Any) -> Any:
     if x.dtype.kind != "c":
         return np.log1p(x)
     wide = x.astype(np.complex128)
-    tiny = np.abs(wide) < 1e-5  # 1 + z would round z away
+    tiny = np.abs(wide) < 1e-5  # adding 1 to z would round z away
     more = np.array(wide)
-    more.real += 1  # a complex 1 would lose the sign of an imaginary -0
+    more.real += 1  # adding a complex 1 would lose the sign of an imaginary -0
     return np.where(tiny, wide - 0.5 * wide * wide, np.log(more)).astype(x.dtype)
 
 
@@ -187,7 +187,7 @@ _smooth("erfinv", _special(erf.erfinv), lambda x, y: (math.sqrt(math.pi) / 2) * 
 
 
 def _plain(function: _Ufunc) -> Callable[..., Any]:
-    """Return the host rule of an op that NumPy has for every dtype."""
+    """Return the host rule of an op for which NumPy has a ufunc for every dtype."""
     return lambda out, params, x: function(x)
 
 
@@ -199,9 +199,7 @@ def _wide(function: _Ufunc) -> _Ufunc:
 
 def _for_kinds(kinds: str, function: _Ufunc, other: _Ufunc) -> Callable[..., Any]:
     """Return the host rule of an op that is `function` for NumPy dtypes of these kinds, and `other` for the rest.
-
-    The kind of bfloat16 is "V".
-    """
+    bfloat16 has kind "V"."""
     return lambda out, params, x: function(x) if x.dtype.kind in kinds else other(x)
 
 
@@ -212,7 +210,7 @@ def _itself(x: Any) -> Any:
 def _times(factor: float) -> Callable[..., Any]:
     def rule(out: Aval, params: tuple, x: Any) -> Any:
         dtype = out.dtype._numpy
-        if dtype.kind == "c":  # like the product with factor + 0j, in which 0 times infinity is NaN
+        if dtype.kind == "c":  # multiply by factor + 0j as in MLX, where infinity times 0 is NaN
             out = np.empty(x.shape, dtype)
             out.real = np.float32(factor) * x.real - np.float32(0) * x.imag
             out.imag = np.float32(factor) * x.imag + np.float32(0) * x.real
@@ -358,7 +356,7 @@ def _nan_to_num(out: Aval, params: tuple, x: Any, nan: Any, posinf: Any, neginf:
     if dtype.kind in "biu":
         return x
     nan, posinf, neginf = nan.astype(dtype), posinf.astype(dtype), neginf.astype(dtype)
-    if dtype.kind == "c":  # only the real infinities
+    if dtype.kind == "c":  # only real infinities are replaced
         return np.where(x != x, nan, np.where(x == math.inf, posinf, np.where(x == -math.inf, neginf, x)))
     finite = np.isfinite(x)
     if finite.all():

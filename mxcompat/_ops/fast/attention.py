@@ -41,7 +41,7 @@ def _attention(
     if not keys or not q.size:
         return jnp.zeros((*q.shape[:-1], v.shape[-1]), want)
     shared = heads // groups
-    if shared > 1:  # put the heads that share keys side by side
+    if shared > 1:  # the heads that share keys get a separate axis
         q = q.reshape(batch, groups, shared, queries, width)
     length = rest[masked] if prefix else keys
     if prefix:
@@ -81,7 +81,7 @@ def _attention(
 
 
 def rows_at_a_time(heads: int, queries: int, keys: int) -> int:
-    """Return how many rows of queries to compute at a time, so that their scores stay in a CPU's cache."""
+    """Return the number of rows of queries to compute at a time, so that their scores stay in a CPU's cache."""
     row = 4 * heads * keys
     return queries if queries * row <= policy.MOST_SCORES else max(1, policy.SCORES_AT_A_TIME // row)
 
@@ -94,7 +94,7 @@ def _by_tiles(attend: Any, rows: int, q: Any, mask: Any) -> Any:
     has_rows = mask is not None and mask.ndim > 1 and mask.shape[-2] > 1
 
     def tiled(x: Any) -> Any:
-        """Return the tiles of an array along a new first axis. The last one is filled up with zeros."""
+        """Return the tiles of an array along a new first axis. The last tile is filled up with zeros."""
         x = jnp.pad(x, [(0, 0)] * (x.ndim - 2) + [(0, count * rows - queries), (0, 0)])
         return jnp.moveaxis(x.reshape(*x.shape[:-2], count, rows, x.shape[-1]), -3, 0)
 
@@ -109,7 +109,7 @@ def _by_tiles(attend: Any, rows: int, q: Any, mask: Any) -> Any:
 
 
 def _least(dtype: Any) -> Any:
-    """Return the value of a masked score. It is finite, so that a row without any key averages all values, as in
+    """Return the score of a masked key. It is finite, so that a row without any valid key averages all values, as in
     MLX."""
     return jnp.finfo(dtype).min
 
@@ -183,7 +183,8 @@ def _check_mask(mask: Aval, scores: tuple[int, ...], dtype: Dtype) -> None:
 
 
 ATTENTION = op(_NAME, _attention, _infer, ("causal", "masked", "sinks", "prefix"))
-"""With `prefix`, the input after the mask is the number of valid keys and values, see `padding`."""
+"""The op of attention. With `prefix`, the input after the mask is the number of valid keys and values, see `padding`.
+"""
 
 
 def scaled_dot_product_attention(

@@ -109,7 +109,7 @@ def _attended(case: _Case) -> Any:
 
 
 def _rows(case: _Case, part: slice) -> _Case:
-    """Return the case for some rows of the queries."""
+    """Return the inputs for some rows of the queries."""
     mask, drop = (x if x is None or x.ndim < 2 or x.shape[-2] == 1 else x[..., part, :] for x in (case.mask, case.drop))
     return case._replace(q=case.q[:, :, part], mask=mask, drop=drop)
 
@@ -145,10 +145,8 @@ def _attention_cost(out: Any, params: tuple, q: Any, k: Any, *others: Any) -> fl
 
 
 def _slopes(weights: Any, moved: Any) -> tuple[Any, Any]:
-    """Return the change of the softmax for a change of the scores (or the reverse), and its weighted mean.
-
-    `moved` is overwritten.
-    """
+    """Return the change of the softmax due to a change `moved` of the scores, or the reverse; and the weighted mean of
+    the change. `moved` is overwritten."""
     moved *= weights
     mean = np.add.reduce(moved, -1, None, None, True)
     moved -= weights * mean
@@ -250,7 +248,7 @@ def _mask(mask: Node, on: bool, size: int, batch: int) -> Node:
 def _batch_attention(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int) -> Node | None:
     masked = params[1]
     if batched[3] or any(batched[4 + masked :]):
-        return None  # the op has one scale, one length and one row of sinks for all
+        return None  # the op takes only one scale, one length and one row of sinks
     batch = inputs[0].aval.shape[batched[0]]
     merged = [merged_batch(n, on, size, batch) for n, on in zip(inputs[:3], batched[:3], strict=True)]
     masks = inputs[4 : 4 + masked]

@@ -67,16 +67,16 @@ def _infer(
     batch = broadcast(q.shape[:1], k.shape[:1], v.shape[:1])
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(f"[{_NAME}] q and k must have the same width, but have {q.shape[-1]} and {k.shape[-1]}.")
-    wanted = {"k": (k, [(*k.shape[:1], time, *k.shape[2:])]), "v": (v, [(*v.shape[:1], time, *v.shape[2:])])}
+    allowed = {"k": (k, [(*k.shape[:1], time, *k.shape[2:])]), "v": (v, [(*v.shape[:1], time, *v.shape[2:])])}
     per_head = [(n, time, h) for n in {*batch, 1} for h in {heads, 1}]
-    wanted["gamma"] = (gamma, per_head + [(*s, q.shape[-1]) for s in per_head])
-    wanted["beta"] = (beta, per_head)
+    allowed["gamma"] = (gamma, per_head + [(*s, q.shape[-1]) for s in per_head])
+    allowed["beta"] = (beta, per_head)
     state = (*batch, heads, v.shape[-1], q.shape[-1])
     if started:
-        wanted["initial_state"] = (rest[0], [state])
+        allowed["initial_state"] = (rest[0], [state])
     if masked:
-        wanted["mask"] = (rest[-1], [(*batch, time)])
-    for name, (x, shapes) in wanted.items():
+        allowed["mask"] = (rest[-1], [(*batch, time)])
+    for name, (x, shapes) in allowed.items():
         if x.shape not in shapes:
             raise ValueError(
                 f"[{_NAME}] {name} must have shape {format_shape(shapes[0])}, but has shape {format_shape(x.shape)}."

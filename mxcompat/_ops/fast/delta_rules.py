@@ -76,7 +76,7 @@ def _delta_back(g: Any, y: Any, params: tuple, needs_grad: Any, *inputs: Any) ->
         states.append(new if keep is None else np.where(keep[t][..., None], new, states[t]))
     back = np.zeros(y[1].shape, kind) if g[1] is None else g[1].astype(kind, copy=False)
     values = np.zeros(y[0].shape, kind) if g[0] is None else g[0].astype(kind, copy=False)
-    found: list[list[Any]] = [[], [], [], [], []]
+    lines: list[list[Any]] = [[], [], [], [], []]
     for t in range(len(q) - 1, -1, -1):
         value, past = values[:, t], None
         if keep is not None:
@@ -95,12 +95,12 @@ def _delta_back(g: Any, y: Any, params: tuple, needs_grad: Any, *inputs: Any) ->
         back -= _outer(error, k[t])
         through = np.add.reduce(back * states[t], -2)
         steps = (*steps, through, np.add.reduce(moved * errors[t], -1))
-        for line, step in zip(found, steps, strict=True):
+        for line, step in zip(lines, steps, strict=True):
             line.append(step)
         back = back * gamma[t][..., None, :]
         if past is not None:
             back += past
-    dq, dk, dv, dgamma, dbeta = (np.stack(line[::-1], 1) for line in found)
+    dq, dk, dv, dgamma, dbeta = (np.stack(line[::-1], 1) for line in lines)
     dq, dk = (_unrepeated(d, x.shape[2]) for d, x in ((dq, inputs[0]), (dk, inputs[1])))
     if inputs[3].ndim == 3:
         dgamma = np.add.reduce(dgamma, -1)

@@ -59,7 +59,7 @@ ENDLESS[METAL_KERNEL] = lambda params: _parsed(*params[:3]).may_not_end
 def _on_host(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple[Any, ...] | None:
     source, header, signature, grid, threadgroup, init_value = params
     kernel = _parsed(source, header, signature)
-    from mxcompat._metal.loops import TooLong  # here, since few programs have kernels
+    from mxcompat._metal.loops import TooLong  # imported here because few programs have kernels
 
     most = policy.MOST_KERNEL_STEPS
     try:

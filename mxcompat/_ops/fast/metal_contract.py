@@ -141,17 +141,17 @@ def launch(
     check_stream(stream)
     nodes = input_nodes(inputs)
     values = tuple(_template_value(name, value) for name, value in pairs)
-    for what, given, names in (
+    for what, items, names in (
         ("inputs", nodes, definition.input_names),
         ("output_shapes", shapes, definition.output_names),
         ("output_dtypes", dtypes, definition.output_names),
     ):
-        if len(given) != len(names):
-            raise ValueError(f"[metal_kernel] Expected `{what}` to have size {len(names)} but got size {len(given)}.\n")
+        if len(items) != len(names):
+            raise ValueError(f"[metal_kernel] Expected `{what}` to have size {len(names)} but got size {len(items)}.\n")
     outputs = [_output_aval(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
     signature = signature_of(definition, [node.aval for node in nodes], outputs, values)
     cut, group = _clipped(*sizes)
-    if definition.language == "cuda":  # all blocks are whole there
+    if definition.language == "cuda":  # CUDA runs whole blocks, even at the edge of the grid
         cut = tuple([-(-n // t) * t for n, t in zip(cut, group, strict=True)])
     return Launch(signature, cut, group, init_value, verbose), nodes
 
@@ -163,12 +163,12 @@ def signature_of(
     have."""
     source = definition.source
     checked = []
-    for name, given in zip(definition.input_names, inputs, strict=True):
-        wants = [given.ndim > 0 and f"{name}_{what}" in source for what in ("shape", "strides", "ndim")]
-        checked.append(Input(name, _type_of(name, given.dtype), given.shape, _row_contiguous(given.shape), *wants))
+    for name, a in zip(definition.input_names, inputs, strict=True):
+        wants = [a.ndim > 0 and f"{name}_{what}" in source for what in ("shape", "strides", "ndim")]
+        checked.append(Input(name, _type_of(name, a.dtype), a.shape, _row_contiguous(a.shape), *wants))
     results = [
-        Output(name, _type_of(name, given.dtype), given.shape, definition.atomic_outputs)
-        for name, given in zip(definition.output_names, outputs, strict=True)
+        Output(name, _type_of(name, a.dtype), a.shape, definition.atomic_outputs)
+        for name, a in zip(definition.output_names, outputs, strict=True)
     ]
     return Signature(
         definition.name, tuple(checked), tuple(results), template, attributes_in(source), definition.language,
@@ -192,7 +192,8 @@ def _type_of(name: str, dtype: Dtype) -> str:
 
 
 def _clipped(grid: tuple[int, int, int], group: tuple[int, int, int]) -> tuple[Any, Any]:
-    """Return the grid, and the group cut to it. Raises ValueError for sizes with which no kernel can be started."""
+    """Return the grid, and the group without the part beyond the grid. Raises ValueError for sizes that cannot be
+    launched."""
     if min(grid) < 0:
         raise ValueError(f"[metal_kernel] The grid must not have negative sizes, got {grid}.")
     if min(group) < 1:

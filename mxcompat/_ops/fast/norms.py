@@ -193,7 +193,7 @@ CROSS_ENTROPY = op("cross_entropy", _cross_entropy, _cross_entropy_infer, indice
 
 @INDEX_ERROR.of(CROSS_ENTROPY)
 def _targets(transform: str, *_: Any) -> Exception:
-    """Return the error for the targets, the indices of the logits."""
+    """Return the error for a derivative with respect to the targets, which are indices of the logits."""
     return ValueError(no_derivative("gather_axis", "indices", transform))
 
 

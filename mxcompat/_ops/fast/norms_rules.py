@@ -40,7 +40,7 @@ def _inverse_root(x: Any, eps: Any) -> Any:
 
 
 def _times(y: Any, weight: Any) -> Any:
-    """Return the product, written into y if that has its dtype."""
+    """Return the product of y and the weight. It overwrites y if it has the same dtype."""
     weight = widened(weight)
     return np.multiply(y, weight, y if weight.dtype == y.dtype else None)
 
@@ -172,7 +172,7 @@ def _batch_norm(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int)
         return None
     if not any(batched[2:]):
         return apply(op, inputs, params)
-    # the last step of the op, with weights for each element of the batch, in the dtype of its result
+    # the op multiplies by the weights last; here, each batch element has its own weights
     weighted = params[0] if params else True
     dtype = x.aval.dtype
     for scale in scales if weighted else ():
@@ -186,7 +186,7 @@ def _batch_norm(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int)
 
 
 def _classes(targets: Any, count: int) -> tuple[Any, Any, Any]:
-    """Return the row numbers, the class of each row (counted from the start), and which classes are out of range."""
+    """Return the row numbers, the class of each row (counted from 0), and a mask of the classes out of range."""
     k = targets.astype(np.int64).reshape(-1)
     k += (k < 0) * count
     outside = (k < 0) | (k >= count)
@@ -218,7 +218,7 @@ def _cross_entropy(out: Aval, params: tuple, logits: Any, targets: Any) -> Any:
 
 
 def _cross_entropy_slopes(logits: Any, targets: Any) -> Any:
-    """Return the softmax, minus one at the target."""
+    """Return the softmax minus one at the target: the derivative of the loss by the logits."""
     x = widened(logits)
     x = x.reshape(-1, x.shape[-1])
     rows, k, outside = _classes(targets, x.shape[-1])

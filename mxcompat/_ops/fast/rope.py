@@ -24,9 +24,9 @@ __all__ = ["ROPE", "inverse_frequencies", "rope"]
 
 
 def inverse_frequencies(half: int, base: float) -> np.ndarray:
-    """Return the angle per position of each pair of features. It is NaN if the base is not positive.
+    """Return the angle per position of each pair of features, or NaN if the base is not positive.
 
-    All is in float32, since its rounding is visible at distant positions.
+    All is computed in float32, because its rounding is visible at distant positions.
     """
     log = math.log(base) if base > 0 else math.nan
     return np.exp(-np.arange(half, dtype=np.float32) * np.float32(log / half))
@@ -34,7 +34,7 @@ def inverse_frequencies(half: int, base: float) -> np.ndarray:
 
 def _rope(x: Any, offset: Any, scale: Any, *freqs: Any, dims: int, traditional: bool, base: float | None) -> Any:
     half = dims // 2
-    # an integer may be differentiated as a float, so the offset may be one
+    # the offset is a float if JAX differentiates with respect to an integer
     whole = offset if jnp.issubdtype(offset.dtype, np.inexact) else offset.astype(jnp.int32)
     steps = jnp.arange(x.shape[-2], dtype=whole.dtype) + whole[..., None]
     positions = steps.astype(jnp.float32) * scale.astype(jnp.float32)
@@ -132,7 +132,7 @@ def rope(
 
 
 def _offset(value: Any) -> Node:
-    """Return the node of an offset. An array is used as it is, as it may have no value yet; a number becomes a 32-bit
+    """Return the node of an offset. An array may have no value yet, and is used unchanged. A number becomes a 32-bit
     input, as in MLX."""
     if isinstance(value, (array, bool)):
         return operands.node(value)

@@ -65,7 +65,7 @@ def _rope(out: Aval, params: tuple, x: Any, offset: Any, scale: Any, *freqs: Any
 
 @PULLBACK.of(ROPE)
 def _rope_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, offset: Any, scale: Any, *freqs: Any) -> Any:
-    """Return the cotangent of the features. Usually no other cotangent is needs_grad."""
+    """Return the cotangent of the features, or None (for XLA) if another cotangent is needed."""
     if any(needs_grad[1:]):
         return None
     cos, sin = _waves(x, params, offset, scale, freqs)

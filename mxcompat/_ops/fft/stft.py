@@ -25,18 +25,18 @@ __all__ = ["ISTFT", "SMALLEST_WEIGHT", "STFT", "istft", "stft"]
 _PAD_MODES = ("reflect", "constant", "edge")
 
 SMALLEST_WEIGHT = np.float32(1e-8)
-"""The lower bound for the sum of squared windows, by which the result is divided. Samples without a frame are 0."""
+"""The lower bound for the sum of squared windows, which is a divisor. It makes samples without a frame 0."""
 
 
 def _window(window: tuple[Any, ...], length: int, n_fft: int) -> Any:
-    """Return the window, by default of ones, in the middle of `n_fft` samples."""
+    """Return a window in the middle of `n_fft` samples. The default window is all ones."""
     w = jnp.asarray(window[0]) if window else jnp.ones((length,), np.float32)
     before = (n_fft - length) // 2
     return jnp.pad(w, (before, n_fft - length - before))
 
 
 def _places(frames: int, hop: int, n_fft: int) -> np.ndarray:
-    """Return the place in the signal of each sample of each frame."""
+    """Return the position in the signal of each sample of each frame."""
     return (np.arange(frames)[:, None] * hop + np.arange(n_fft)).astype(np.int32)
 
 
@@ -165,14 +165,16 @@ def _istft(
 
 
 def _overlap_added(frames: Any, hop: int) -> Any:
-    """Return the sum of frames (..., frames, n) laid `hop` samples apart."""
+    """Return the sum of frames (..., frames, n), each `hop` samples after the previous one.
+
+    Each frame is cut into pieces of one hop. The k-th pieces of all frames, concatenated, form a signal that is delayed
+    by k hops.
+    """
     *batch, count, n = frames.shape
     pieces = -(-n // hop)
     if pieces > policy.SHIFTED_FRAMES:
         out = jnp.zeros((*batch, (count - 1) * hop + n), frames.dtype)
         return out.at[..., _places(count, hop, n)].add(frames)
-    # Each frame is cut into pieces of one hop. The k-th pieces of all frames, concatenated, are a signal that starts k
-    # hops late.
     rows = [(0, 0)] * (len(batch) + 1)
     cut = jnp.pad(frames, [*rows, (0, pieces * hop - n)]).reshape(*batch, count, pieces, hop)
     total = sum(jnp.pad(cut[..., k, :], [*rows[1:], (k, pieces - 1 - k), (0, 0)]) for k in range(pieces))

@@ -18,7 +18,7 @@ __all__: list[str] = []
 
 
 def _window(window: tuple[Any, ...], length: int, n_fft: int) -> Any:
-    """Return the window, by default of ones, in the middle of `n_fft` samples."""
+    """Return a window in the middle of `n_fft` samples. The default window is all ones."""
     w = window[0] if window else np.ones(length, np.float32)
     before = (n_fft - length) // 2
     whole = np.zeros(n_fft, w.dtype)
@@ -43,10 +43,10 @@ def _host_stft(out: Any, params: tuple, x: Any, *window: Any) -> Any:
 
 
 def _overlap_added(frames: Any, hop: int) -> Any:
-    """Return the sum of frames (..., frames, n) laid `hop` samples apart.
+    """Return the sum of frames (..., frames, n), each `hop` samples after the previous one.
 
-    Each frame is cut into pieces of one hop. The k-th pieces of all frames, concatenated, are a signal that starts k
-    hops late.
+    Each frame is cut into pieces of one hop. The k-th pieces of all frames, concatenated, form a signal that is delayed
+    by k hops.
     """
     *batch, count, n = frames.shape
     pieces = -(-n // hop)

@@ -47,8 +47,7 @@ def transform(x: Any, kind: str, sizes: tuple[int, ...], axes: tuple[int, ...], 
         return jnp.zeros(result, np.float32 if kind == "irfft" else np.complex64)
     trailing = tuple(range(-len(axes), 0))
     x = jnp.moveaxis(x, axes, trailing)
-    # XLA takes at most three axes. The other axes are complex: transformed before an inverse real transform, and after
-    # a forward one.
+    # XLA takes at most three axes. An inverse real transform comes after the complex axes, a forward one before.
     last = min(3, len(axes))
     rest = len(axes) - last
     if kind == "irfft":
@@ -80,8 +79,8 @@ def _resized(x: Any, axis: int, size: int) -> Any:
 
 
 def _scale(kind: str, count: int, norm: str) -> float:
-    """Return the factor of the result. XLA's inverse transforms divide by the number of elements, its forward ones do
-    not."""
+    """Return the factor that the result needs. XLA divides inverse transforms by the number of elements, but not
+    forward ones."""
     inverse = kind in ("ifft", "irfft")
     if norm == "ortho":
         return math.sqrt(count) if inverse else 1 / math.sqrt(count)
@@ -107,7 +106,7 @@ FFT = op("fft", transform, _infer, ("kind", "sizes", "axes", "norm"))
 
 
 def check_norm(norm: Any, name: str) -> None:
-    """Raise MLX's error unless `norm` is one of the three."""
+    """Raise MLX's error unless `norm` is "backward", "ortho" or "forward"."""
     if require_text(norm, name, "norm") not in ("backward", "ortho", "forward"):
         raise ValueError(f"[{name}] Invalid norm. Expected one of {{'backward', 'ortho', 'forward'}}.")
 
@@ -122,7 +121,7 @@ def _apply(a: Any, kind: str, sizes: tuple[int, ...] | None, axes: tuple[int, ..
     if sizes is not None and len(sizes) != len(axes):
         raise ValueError("[fftn] Shape and axes have different sizes.")
     if sizes is None and axes is not None:
-        for axis in axes:  # MLX looks up their sizes first
+        for axis in axes:  # MLX reads the sizes of all axes first
             axis_of(axis, ndim, message="SmallVector out of range.")
     places = tuple([axis + ndim if axis < 0 else axis for axis in axes])
     if len(set(places)) < len(places):
@@ -141,7 +140,7 @@ def _apply(a: Any, kind: str, sizes: tuple[int, ...] | None, axes: tuple[int, ..
 
 
 def _one_axis(name: str, what: str, result: str) -> Callable[..., array]:
-    """Make the public function of a transform along one axis."""
+    """Make the public function of a transform along one axis. `what` and `result` are parts of its docstring."""
 
     def function(a: array, n: int | None = None, axis: int = -1, norm: str = "backward", stream: Any = None) -> array:
         check_stream(stream)

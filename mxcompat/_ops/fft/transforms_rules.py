@@ -30,7 +30,8 @@ def _pull_fft(g: Any, y: Any, params: tuple, needs_grad: tuple, x: Any) -> Any:
     last = axes[-1]
     if kind == "irfft":
         gx = transformed(g, "rfft", sizes, axes, _TURNED[norm])
-        twice = np.full(gx.shape[last], 2, np.float32)  # each of these frequencies also stands for its negative
+        # in the full spectrum, each of these frequencies has a conjugate partner
+        twice = np.full(gx.shape[last], 2, np.float32)
         twice[0] = 1
         if sizes[-1] % 2 == 0:
             twice[-1] = 1

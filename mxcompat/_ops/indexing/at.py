@@ -32,8 +32,8 @@ _RECIPROCAL = op("update_reciprocal", _reciprocal, lambda a: aval(a.shape, as_fl
 
 
 class ArrayAt:
-    """Updates of an array at an index: `x.at[index].add(value)`, likewise `subtract`, `multiply`, `divide`, `maximum`
-    and `minimum`.
+    """Updates of an array at an index: `x.at[index].add(value)`, and the same with `subtract`, `multiply`, `divide`,
+    `maximum` and `minimum`.
 
     Each method returns a new array with the shape and dtype of `x`. The value is cast to that dtype and broadcasts to
     the shape of `x[index]`. If an index occurs several times, every occurrence counts; `x[index] += value` updates the
@@ -76,7 +76,7 @@ class ArrayAt:
     def divide(self, value: Any) -> array:
         """Return `x` multiplied, at the index, by the reciprocal of the value.
 
-        The reciprocal is cast to the dtype of `x`. So an array of integers divided by 2 has zeros there, as in MLX.
+        The reciprocal is cast to the dtype of `x`. So integers divided by 2 become zero, as in MLX.
         """
         return self._update("divide", value)
 
@@ -94,10 +94,10 @@ class ArrayAt:
             raise ValueError("Must give indices to array.at (e.g. `x.at[0].add(4)`).")
         new = value_node(value, x.aval.dtype)
         if index is None or index is Ellipsis:
-            return _whole(mode, x, new, strip=index is Ellipsis)
+            return _elementwise(mode, x, new, strip=index is Ellipsis)
         if not x.aval.shape:
             parse(index, (), "scatter")
-            return _whole(mode, x, new, strip=True)
+            return _elementwise(mode, x, new, strip=True)
         if mode == "subtract":
             if new.aval.dtype._kind == "b":
                 raise ValueError("[negative] Not supported for bool, use logical_not instead.")
@@ -111,12 +111,12 @@ class ArrayAt:
 
 def at(x: array) -> ArrayAt:
     """Return the `x.at` of an array."""
-    made = object.__new__(ArrayAt)
-    made._node, made._index = x._node, _UNSET
-    return made
+    updates = object.__new__(ArrayAt)
+    updates._node, updates._index = x._node, _UNSET
+    return updates
 
 
-def _whole(mode: str, x: Node, value: Node, strip: bool) -> array:
+def _elementwise(mode: str, x: Node, value: Node, strip: bool) -> array:
     """Return the plain binary op with dtype promotion, which is what `x.at[...]` and `x.at[None]` mean."""
     shape = value.aval.shape
     stretch(stripped(shape) if strip else shape, x.aval.shape)

@@ -20,8 +20,8 @@ def own_shape(x: Node, on: bool) -> tuple[int, ...]:
 
 
 def lined_up(x: Node, on: bool, shape: tuple[int, ...], ndim: int, size: int) -> Node:
-    """Return an input reshaped to `shape`. A batched input gets axes of size 1 after the batch axis, to reach `ndim`
-    further axes."""
+    """Return an input reshaped to `shape`. A batched input keeps its batch axis in front. Axes of size 1 follow it, so
+    that it has `ndim` further axes."""
     return reshaped(x, size, *[1] * (ndim - len(shape)), *shape) if on else reshaped(x, *shape)
 
 
@@ -30,8 +30,8 @@ def whole(x: Node, on: bool, size: int) -> Node:
 
 
 def spot_of(plan: Plan, also: str) -> tuple[int, bool]:
-    """Return the place of the dimensions of the index arrays in the result of a plan, and whether these arrays are
-    adjacent.
+    """Return the place in a plan's result at which the dimensions of the index arrays begin, and True if these arrays
+    are adjacent.
 
     Args:
         also: "i" to count ints as arrays; "" to skip them.

@@ -39,7 +39,7 @@ def positions(index: Any, n: int) -> Any:
 
 
 def narrow(x: Any, entries: Sequence[Any], starts: Sequence[Any]) -> Any:
-    """Return `x` with every axis that has a slice, or a single position, cut down to that.
+    """Return `x` with every axis that has a slice or a single position cut down to it.
 
     Args:
         entries: for each axis of `x`, its entry in the plan.
@@ -59,8 +59,7 @@ def narrow(x: Any, entries: Sequence[Any], starts: Sequence[Any]) -> Any:
 
 
 def windows(shape: Sequence[int], entries: Sequence[Any], starts: Sequence[Any]) -> tuple[list, list[int], list[int]]:
-    """Return, for each axis, the lowest position that is read, the distance from the first to the last position plus
-    one, and the step."""
+    """Return, for each axis, the lowest position that is read, the extent of the positions, and the step."""
     lows: list[Any] = []
     sizes: list[int] = []
     steps: list[int] = []
@@ -82,9 +81,10 @@ def locate(
     """Sort the inputs of a read or write of an array with this shape. `op` is "gather" or "scatter".
 
     Returns:
-        Four values. The entry of each axis. The start of each axis that has a slice or a single position; an int of a
-        read that has index arrays is an index, not a start. The index arrays as positions, in order. And whether the
-        plan has index arrays.
+        The entry of each axis.
+        The start of each axis that has a slice or a single position. An int of a read with index arrays is an index.
+        The index arrays as positions, in order.
+        True if the plan has index arrays.
     """
     entries = source_axes(plan, len(shape))
     gathered = has_arrays(plan, [np.shape(i) for i in inputs])
@@ -197,7 +197,7 @@ def take(a: array, /, indices: int | array, axis: int | None = None, *, stream: 
     if index is None:
         if not node.aval.size:
             raise ValueError("[take] Cannot do a non-empty take from an array with zero elements.")
-        # MLX takes the slice from i to i + 1, and from -1 to 0 is empty
+        # MLX slices from i to i + 1, and a slice from -1 to 0 is empty
         if not -size <= indices < size or indices == -1:
             raise ValueError(f"[squeeze] Cannot squeeze axis {along} with size 0 which is not equal to 1.")
         return wrap(apply(SLICE, (node, place(int(indices) % size)), ((*before, "i"),)))
@@ -294,10 +294,10 @@ def check_window(name: str, starts: Aval, axes: tuple[int, ...], ndim: int) -> t
     if starts.dtype._kind not in "iu":
         raise ValueError(f"[{name}] Start indices must be integers, got type {starts.dtype._label}.")
     message = "[{name}] Invalid axis {axis} for array with dimension {ndim}."
-    found = tuple([axis_of(axis, ndim, name, message) for axis in axes])
-    if len(set(found)) != len(found):
+    counted = tuple([axis_of(axis, ndim, name, message) for axis in axes])
+    if len(set(counted)) != len(counted):
         raise ValueError(f"[{name}] Repeat axes not allowed.")
-    return found
+    return counted
 
 
 def window_starts(starts: Any, axes: Sequence[int], shape: Sequence[int]) -> list[Any]:

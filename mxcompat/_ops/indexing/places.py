@@ -144,13 +144,13 @@ class Places:
         self.inside = True
         self.indices: list[Any] = []
         basic = [*form.basic]
-        for (axis, entry), given in zip(form.given, inputs, strict=True):
+        for (axis, entry), value in zip(form.given, inputs, strict=True):
             if axis < 0:
-                self.indices.append(given)
+                self.indices.append(value)
             elif type(entry) is tuple:
-                basic[axis] = window(entry, iter((given,)))
+                basic[axis] = window(entry, iter((value,)))
             else:
-                at = int(given) if entry == "i" else self._single(given, shape[axis])
+                at = int(value) if entry == "i" else self._single(value, shape[axis])
                 basic[axis] = slice(at, at + 1) if op == "scatter" and not form.gathered else at
         self.basic = (*basic, ...)
 
@@ -189,7 +189,8 @@ class Places:
         form = self._form
         if mode == "set":
             index = [np.ascontiguousarray(raw(i), np.intp).reshape(i.shape) for i in self.indices]
-            if len(index) > 1 or index[0].ndim > 1:  # NumPy orders the axes by their strides in memory
+            # the value must be contiguous: NumPy orders the axes by their strides in memory
+            if len(index) > 1 or index[0].ndim > 1:
                 value = np.ascontiguousarray(value).reshape(value.shape)
             try:
                 block[subscript(form.layout, index)] = value
@@ -204,7 +205,8 @@ class Places:
         if inside is not None and not clip:
             kept = np.flatnonzero(inside)
             rows, values = rows[kept], values[kept]
-        if matrix.flags.c_contiguous and np.may_share_memory(matrix, block):  # otherwise `matrix` is a copy
+        # without this, `matrix` is a copy of the block
+        if matrix.flags.c_contiguous and np.may_share_memory(matrix, block):
             update_rows(mode, matrix, rows, values)
         else:
             matrix = np.ascontiguousarray(matrix)
@@ -212,10 +214,10 @@ class Places:
             turned[...] = matrix.reshape(turned.shape)
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the selected rows of the block, and whether each of them was in bounds.
-
-        The rows treat the indexed axes as one axis, and are clipped. The second value is None if all rows are in
+        """Return the selected rows of the block, clipped, and a mask of the rows in bounds, or None if all are in
         bounds.
+
+        The rows treat the indexed axes as one axis.
         """
         sizes = self._form.sizes
         if len(sizes) == 1:
@@ -229,7 +231,7 @@ class Places:
         return np.ascontiguousarray(rows).reshape(-1), None if inside.all() else inside
 
     def _positions(self) -> tuple[list[Any], np.ndarray]:
-        """Return the positions along the indexed axes, clipped, and whether each was in bounds."""
+        """Return the clipped positions along the indexed axes, and a mask of the positions in bounds."""
         sizes, picked = self._form.sizes, self._form.picked
         places = [positions(i, n) for i, n in zip(self.indices, sizes, strict=True)]
         inside = np.ones(picked, bool)

@@ -133,7 +133,8 @@ def _parse_items(items: tuple, shape: tuple[int, ...], op: str) -> tuple[Plan, l
 
 
 def _advance_new_axes(plan: list[Any]) -> None:
-    """Move new axes forward, before the slices of step 1 that end the index. MLX has them there in a value to write."""
+    """Move new axes forward, before the slices of step 1 at the end of the index. MLX puts them there in the value of a
+    write."""
     end = len(plan)
     while end and plan[end - 1] != "a" and not (type(plan[end - 1]) is tuple and plan[end - 1][1] != 1):
         end -= 1
@@ -160,12 +161,12 @@ def _kind(item: Any) -> str:
 
 
 def _slice(item: slice, n: int) -> tuple[Any, list[Node]]:
-    """Return the entry for a slice of an axis of size n, and the node of its start if the start is an input."""
+    """Return the plan's entry for a slice of an axis of size n, and the node of its start if the start is an input."""
     start, stop = item.start, item.stop
     if item.step is None and (start is None or type(start) is int) and (stop is None or type(stop) is int):
         begin = 0 if start is None else start + n if start < 0 else start
         end = n if stop is None else stop + n if stop < 0 else stop
-        if 0 <= begin < end <= n and end - begin < n:  # most slices are like this
+        if 0 <= begin < end <= n and end - begin < n:  # this is the usual case
             return (end - begin, 1, 0 if start is None else None), [] if start is None else [scalar(begin, _INT)]
     first, last, stride = slice(_bound(item.start), _bound(item.stop), _bound(item.step)).indices(n)
     size = len(range(first, last, stride))
@@ -181,10 +182,8 @@ def _slice(item: slice, n: int) -> tuple[Any, list[Node]]:
 
 
 def _is_backward(item: slice, n: int) -> bool:
-    """Return whether a slice of step 1 ends before it starts.
-
-    For such a slice beside an index array, MLX counts a negative number of elements when it writes.
-    """
+    """Return True if a slice of step 1 ends before it starts. For such a slice beside an index array, MLX counts a
+    negative number of elements when it writes."""
     first, last, stride = slice(_bound(item.start), _bound(item.stop), _bound(item.step)).indices(n)
     return stride == 1 and last < first
 
@@ -292,7 +291,7 @@ def shape_of(
     except ValueError:
         reads = op == "gather"
         index_shapes = _as_indices(shape, plan, indexed, together) if reads else _as_places(shape, plan, indexed)
-        broadcast(*index_shapes)  # raises an error with the shapes that MLX names
+        broadcast(*index_shapes)  # MLX's error names these shapes
         raise
     return (*out[:at], *picked, *out[at:])
 

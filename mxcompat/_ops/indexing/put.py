@@ -49,10 +49,10 @@ def _masked_aval(x: Aval, value: Aval, mask: Aval) -> Aval:
             f"{len(trailing)} dimensions of the input."
         )
     if x.shape[: mask.ndim] != mask.shape:
-        given, wanted = (",".join(map(str, s)) for s in (mask.shape, x.shape))
+        mask_shape, array_shape = (",".join(map(str, s)) for s in (mask.shape, x.shape))
         raise ValueError(
             "[masked_scatter] The boolean mask should have the same shape as the beginning of the indexed array but "
-            f"the mask has shape ({given}) and the array has shape ({wanted})"
+            f"the mask has shape ({mask_shape}) and the array has shape ({array_shape})"
         )
     if value.ndim > len(trailing):
         stretch(value.shape, (value.shape[0], *trailing))
@@ -109,7 +109,7 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
     """Return an array with values written along an axis, at positions that can differ for each place on the other axes.
 
     Args:
-        a: the array. An empty array is returned unchanged, whatever the other arguments are.
+        a: the array. An empty array is returned unchanged, for all other arguments.
         indices: an integer array with as many axes as `a`. `indices` and `values` broadcast to each other. Along the
             other axes they broadcast with `a`.
         values: the values to write, cast to the dtype of `a`.
@@ -130,7 +130,7 @@ def put_along_axis(a: array, /, indices: array, values: array, axis: int | None 
     check_stream(stream)
     x, index, value = (require_array(v, "put_along_axis") for v in (a, indices, values))
     axis = require_axis(axis, "put_along_axis")
-    if not x.aval.size:  # MLX checks nothing else
+    if not x.aval.size:  # for an empty array, MLX checks nothing else
         along_axis("put_along_axis", (0,) if axis is None else x.aval.shape, index.aval, axis)
         return wrap(x)
     shape = _along_axis_shape(x.aval, value.aval, index.aval, axis)
@@ -162,10 +162,10 @@ def _dynamic_update(x: Any, update: Any, starts: Any, *, axes: tuple[int, ...]) 
 
 
 def _dynamic_update_aval(x: Aval, update: Aval, starts: Aval, *, axes: tuple[int, ...]) -> Aval:
-    found = check_window("slice_update", starts, axes, x.ndim)
+    counted = check_window("slice_update", starts, axes, x.ndim)
     if update.ndim > x.ndim:
         raise ValueError(f"[slice_update] Expected an update of at most {x.ndim} dimensions, got one of {update.ndim}.")
-    stretch(update.shape, update_shape(x.shape, update.shape, found))
+    stretch(update.shape, update_shape(x.shape, update.shape, counted))
     return x
 
 

@@ -81,7 +81,7 @@ def _batch_masked_scatter(op: Op, params: tuple, inputs: tuple, batched: tuple, 
 
 @INDEX_ERROR.of(MASKED_SCATTER)
 def _mask_error(transform: str, *_: Any) -> Exception:
-    """Return the error for the mask: MLX refuses JVP and VJP, with a text of its own for the JVP."""
+    """Return the error for the mask: MLX refuses JVP and VJP, with another text for the JVP."""
     if transform == "JVP":
         return ValueError("[masked_scatter] invalid arg index in JVP")
     return ValueError(no_derivative("masked_scatter", "mask", transform))
@@ -103,7 +103,7 @@ def _scatter_axis(out: Aval, params: tuple, x: Any, values: Any, indices: Any) -
         return x
     result = x.reshape(shape)
     values = np.broadcast_to(converted_on_host(values, out.dtype).reshape(values.shape[-len(shape) :]), target)
-    # contiguous, so that the last of duplicates wins
+    # the indices must be contiguous: then the last of duplicates wins
     index = np.ascontiguousarray(np.broadcast_to(raw(indices), target), np.intp)
     try:
         result[picked_along(shape, index, axis)] = values

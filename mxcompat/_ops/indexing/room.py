@@ -71,22 +71,23 @@ def grown(nodes: Sequence[Node], axis: int, join: Any) -> Node | None:
     return buffer if room == size else apply(PREFIX, (buffer,), (axis, size))
 
 
-def _along(x: Node, plan: Plan) -> Any:
+def _growing_entry(x: Node, plan: Plan) -> Any:
     """Return the entry of a plan for the axis along which a prefix grows."""
     return source_axes(plan, x.aval.ndim)[x.params[0]]
 
 
 def buffer_written(op: Any, x: Node, inputs: Sequence[Node], params: tuple[Plan, str]) -> Node | None:
     """Return the prefix of the buffer after a write, for a write into part of a prefix; None for other writes."""
-    entry = _along(x, params[0])
+    entry = _growing_entry(x, params[0])
     if x.value is not None or entry == ":" or any(node.trace for node in inputs):
         return None
     return apply(PREFIX, (apply(op, (x.inputs[0], *inputs), params),), x.params)
 
 
 def buffer_read(x: Node, plan: Plan) -> Node:
-    """Return the buffer of a prefix if a read of part of it is the same for the buffer; else the prefix."""
+    """Return the buffer of a prefix, if a read of part of the prefix reads the same elements of the buffer; else the
+    prefix."""
     if x.value is not None or plan[0] == "*":
         return x
-    entry = _along(x, plan)
+    entry = _growing_entry(x, plan)
     return x.inputs[0] if entry == "i" or type(entry) is tuple else x

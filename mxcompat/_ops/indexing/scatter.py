@@ -1,7 +1,7 @@
 """Writing by index: the ops behind `x[...] = v` and `x.at[...]`.
 
 A write has three steps. It narrows the array to the block that the slices of the plan cover. It updates the block, as a
-whole or at the index arrays. And it puts the block back. Indices out of bounds, which are undefined in MLX, write
+whole or at the index arrays. Last, it puts the block back. Indices out of bounds, which are undefined in MLX, write
 nothing.
 """
 
@@ -49,8 +49,8 @@ def as_elements(value: Any, x: Any) -> Any:
 def stretch(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
     """Return `target` if an array with shape `shape` broadcasts to it; otherwise raise MLX's ValueError."""
     if broadcast(shape, target) != target:
-        given, wanted = (",".join(map(str, s)) for s in (shape, target))
-        raise ValueError(f"Cannot broadcast array of shape ({given}) into shape ({wanted}).")
+        source, destination = (",".join(map(str, s)) for s in (shape, target))
+        raise ValueError(f"Cannot broadcast array of shape ({source}) into shape ({destination}).")
     return target
 
 
@@ -97,8 +97,8 @@ def check_items(index: Any, value: Node, x: Node, plan: Plan) -> None:
 
 
 def _lined_up(value: tuple[int, ...], plan: Plan, ndim: int) -> tuple[int, ...]:
-    """Return a value's shape with a 1 for each int of the plan, and without the new axes."""
-    sizes, new = list(value), []  # `new` holds the places of the new axes, counted from the end
+    """Return a value's shape with a 1 for each int of the plan, and without the plan's new axes."""
+    sizes, new = list(value), []  # the places of the new axes are counted from the end
     axis = len(sizes) - (ndim - (len(plan) - plan.count("+")))
     for entry in reversed(plan):
         if entry == "i":
@@ -132,7 +132,7 @@ def _write(x: Any, value: Any, *inputs: Any, plan: Plan, mode: str) -> Any:
         value = scatter(layout(items, len(kept)), mode, block.reshape(kept), value, *indices).reshape(block.shape)
     else:
         value = value.reshape(block_shape(x.shape, plan))
-        inside = _inside(x.shape, entries, starts)
+        inside = _in_bounds(x.shape, entries, starts)
         if mode != "set" or inside is not None:
             block = narrow(x, entries, starts) if partial_write else x
             value = _combine(mode, block, value, last=is_whole(x.shape, plan))
@@ -141,14 +141,13 @@ def _write(x: Any, value: Any, *inputs: Any, plan: Plan, mode: str) -> Any:
 
 
 def is_whole(shape: tuple[int, ...], plan: Plan) -> bool:
-    """Return whether MLX treats a write as one of the whole array: slices and ints cover it, all with positive
-    steps."""
+    """Return True if MLX treats a write as one of the whole array: slices and ints cover it, with positive steps."""
     backwards = any(type(entry) is tuple and entry[1] < 0 for entry in plan)
     return "a" not in plan and not backwards and block_shape(shape, plan) == shape
 
 
-def _inside(shape: tuple[int, ...], entries: Sequence[Any], starts: Sequence[Any]) -> Any:
-    """Return whether the single positions from arrays are in bounds; None if there are none."""
+def _in_bounds(shape: tuple[int, ...], entries: Sequence[Any], starts: Sequence[Any]) -> Any:
+    """Return a mask of the single positions from arrays that are in bounds, or None if there are no such positions."""
     single = [(start, n) for start, entry, n in zip(starts, entries, shape, strict=True) if entry == "a"]
     inside = None
     for start, n in single:
@@ -240,7 +239,7 @@ def _scatter_jvp(layout: tuple[str, ...], mode: str, primals: tuple, tangents: t
         return result, _at(layout, "add", dx, dv, indices)
     zeros, one = jnp.zeros_like(x), jnp.ones((), x.dtype)
     if mode == "multiply":
-        # The product of the other factors at a place; exact also if one factor is 0.
+        # Multiply the other factors at each place. This is exact also if one factor is 0.
         null = value == 0
         factors = jnp.where(null, one, value)
         nulls = _at(layout, "add", jnp.zeros(x.shape, np.int32), null.astype(np.int32), indices)

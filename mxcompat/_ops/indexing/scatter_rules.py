@@ -38,8 +38,7 @@ __all__: list[str] = []
 def value_shapes(
     value: tuple[int, ...], shape: tuple[int, ...], plan: Plan, inputs: tuple[tuple[int, ...], ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return the two shapes that `fit` gives, and the shape of the block that the slices and single positions of the
-    plan cover."""
+    """Return the two shapes that `fit` gives, and the shape of the block that slices and single positions cover."""
     reshaped, target = fit(value, shape, plan, [*inputs])
     return reshaped, target, block_shape(shape, plan)
 
@@ -209,10 +208,10 @@ class _Written:
         self.old = wide(x[self.places.basic])
 
     def factors(self, mode: str) -> tuple[Any, Any]:
-        """Return the factors for the tangents of the block and for those of the value.
+        """Return factors for the tangents of the block and of the value.
 
-        After the multiplication, the tangents of values at the same place are summed. This holds for products and for
-        maxima or minima.
+        After the multiplication, the tangents of values at the same place are summed. This holds for products, maxima
+        and minima.
         """
         places, old, value = self.places, self.old, self.value
         if mode == "multiply":

@@ -76,7 +76,7 @@ def _assign(x: Node, index: Any, value: Node) -> Node:
         stretch(value.aval.shape, x.aval.shape)
     elif index is not Ellipsis:
         shape, _ = fit(value.aval.shape, x.aval.shape, plan, [])
-        if shape != value.aval.shape:  # new axes, which the array does not have
+        if shape != value.aval.shape:  # drop new axes, which the array does not have
             value = apply(RESHAPE, (value,), (shape,))
     if value.aval is aval(x.aval.shape, dtype):
         return value

@@ -51,8 +51,10 @@ def matrix(name: str, a: Any, dtypes: tuple[Dtype, ...] = FLOATS, called: str = 
 def check_matrix(name: str, a: Aval, dtypes: tuple[Dtype, ...]) -> None:
     """Raise MLX's ValueError for a wrong dtype or fewer than two dimensions."""
     if a.dtype not in dtypes:
-        wanted = "float32, float64 or complex64" if complex64 in dtypes else "float32 or float64"
-        raise ValueError(f"[linalg::{name}] Arrays must have type {wanted}. Received array with type {a.dtype._label}.")
+        accepted = "float32, float64 or complex64" if complex64 in dtypes else "float32 or float64"
+        raise ValueError(
+            f"[linalg::{name}] Arrays must have type {accepted}. Received array with type {a.dtype._label}."
+        )
     if a.ndim < 2:
         what = "Input array" if name == "svd" else "Arrays"
         raise ValueError(f"[linalg::{name}] {what} must have >= 2 dimensions. Received array with {a.ndim} dimensions.")
@@ -65,7 +67,7 @@ def check_square(name: str, a: Aval, message: str = "Only defined for square mat
 
 
 def adjoint(x: Any) -> Any:
-    """Return the conjugate transpose of the last two axes."""
+    """Return the conjugate transpose of matrices."""
     return jnp.conj(jnp.swapaxes(x, -1, -2))
 
 

@@ -41,7 +41,7 @@ def _qr(a: Any) -> Any:
     m, n = a.shape[-2:]
     if m >= n:
         return tuple(jnp.linalg.qr(a))
-    q, r = jnp.linalg.qr(a[..., :m])  # the first m columns determine q, and JAX can differentiate only this form
+    q, r = jnp.linalg.qr(a[..., :m])  # q depends only on the first m columns, and JAX can differentiate only this form
     return q, jnp.concatenate([r, matmul(transpose(q), a[..., m:])], axis=-1)
 
 
@@ -93,7 +93,7 @@ def _thin_rotations(d: Any, s: Any) -> tuple[Any, Any]:
 @lazy.custom_jvp
 def _svd(a: Any) -> tuple[Any, Any, Any]:
     """Return the full SVD."""
-    if not a.size:  # XLA refuses an empty matrix; the vectors are then any orthonormal ones
+    if not a.size:  # XLA refuses an empty matrix, for which any orthonormal vectors are correct
         *batch, m, n = a.shape
         u, v = (jnp.broadcast_to(jnp.eye(k, dtype=a.dtype), (*batch, k, k)) for k in (m, n))
         return u, jnp.zeros((*batch, min(m, n)), a.real.dtype), v

@@ -114,7 +114,7 @@ def _on_host(a: Any) -> tuple[Any, Any]:
     shapes = jax.ShapeDtypeStruct(a.shape[:-1], dtype), jax.ShapeDtypeStruct(a.shape, dtype)
 
     def call(x: Any) -> Any:
-        return tuple([found.astype(dtype) for found in np.linalg.eig(np.asarray(x))])
+        return tuple([part.astype(dtype) for part in np.linalg.eig(np.asarray(x))])
 
     return jax.pure_callback(call, shapes, a, vmap_method="expand_dims")
 

@@ -70,7 +70,7 @@ def _host_eigvalsh(out: Any, params: tuple, a: Any) -> Any:
 @or_xla
 def _pull_eigvalsh(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
     v = np.linalg.eigh(a, "L" if params[0] else "U")[1]
-    # Not conjugated: the change of each eigenvalue is linear in the matrix.
+    # The gradient is not conjugated, because the change of each eigenvalue is linear in the matrix.
     return (dot(v.conj() * g[..., None, :], swapped(v)),)
 
 

@@ -25,7 +25,8 @@ def holds_nan(a: Any) -> Any:
 
 
 def fails(op: Op, message: str, code: Callable[..., Any], when: Callable[[tuple], bool] = lambda params: True) -> None:
-    """Register the failure rule of an op: `code(params, *inputs)`, for the params with which it may fail."""
+    """Register the failure rule of an op. `code(params, *inputs)` returns the codes, and `when(params)` tells if the op
+    may fail."""
     FAILURE[op] = Failure(
         lambda params: (message,) if when(params) else (),
         lambda params, inputs: (op.lower(params, inputs), [code(params, *inputs)]),

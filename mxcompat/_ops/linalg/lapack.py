@@ -25,7 +25,7 @@ dot = np.matmul
 
 
 def or_xla(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the rule, changed to return None for empty matrices and for matrices that LAPACK does not solve."""
+    """Return a version of a rule that returns None for empty matrices and for matrices that LAPACK does not solve."""
 
     @wraps(rule)
     def guarded(*args: Any) -> Any:

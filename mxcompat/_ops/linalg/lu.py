@@ -23,26 +23,26 @@ def _factor(a: Any) -> tuple[Any, Any, Any]:
     if not a.size:
         rows = jnp.broadcast_to(jnp.arange(m, dtype=jnp.int32), (*a.shape[:-2], m))
         return a, rows[..., : min(m, n)], rows
-    found = jax.lax.linalg.lu(a)
+    factors = jax.lax.linalg.lu(a)
     finite = jnp.isfinite(a).all((-2, -1))
     others = _of_not_finite(jax.lax.stop_gradient(a))
     both, exchanges, rows = (
         jnp.where(jnp.expand_dims(finite, tuple(range(finite.ndim, x.ndim))), x, other)
-        for x, other in zip(found, others, strict=True)
+        for x, other in zip(factors, others, strict=True)
     )
     return both, exchanges, rows
 
 
 @lazy.custom_batching.custom_vmap
 def _of_not_finite(a: Any) -> Any:
-    """Return the same for matrices if one is not finite; otherwise an unused value.
+    """Return the factors of matrices that are not all finite, or unused values if all are finite.
 
-    This case is rare, so it is in a branch (`lax.cond`). It also stays in a branch under `vmap`, where JAX would
-    otherwise compute both branches.
+    Such matrices are rare, so their factors are computed in a branch (`lax.cond`). It also stays a branch under `vmap`,
+    where JAX would otherwise compute both branches.
     """
     *batch, m, n = a.shape
     nothing = a, jnp.zeros((*batch, min(m, n)), jnp.int32), jnp.zeros((*batch, m), jnp.int32)
-    return jax.lax.cond(jnp.isfinite(a).all(), lambda a: nothing, _by_column, a)
+    return jax.lax.cond(jnp.isfinite(a).all(), lambda a: nothing, _factors_by_column, a)
 
 
 @_of_not_finite.def_vmap
@@ -50,8 +50,8 @@ def _of_more(size: int, mapped: list[bool], a: Any) -> tuple[Any, tuple[bool, ..
     return _of_not_finite(a), (True, True, True)
 
 
-def _by_column(a: Any) -> tuple[Any, Any, Any]:
-    """Return the same for matrices that are not finite, for which LAPACK versions and devices disagree.
+def _factors_by_column(a: Any) -> tuple[Any, Any, Any]:
+    """Return the factors of matrices that are not finite, on which LAPACK's versions and devices disagree.
 
     The result is MLX's: a NaN is never the largest of a column, unless it is the first.
     """
@@ -73,8 +73,8 @@ def _by_column(a: Any) -> tuple[Any, Any, Any]:
     def of_one(a: Any) -> tuple[Any, Any, Any]:
         return jax.lax.fori_loop(0, min(m, n), step, (a, rows[: min(m, n)], rows))
 
-    found = jax.vmap(of_one)(a.reshape(-1, m, n))
-    return tuple([x.reshape(*a.shape[:-2], *x.shape[1:]) for x in found])  # type: ignore[return-value]
+    factors = jax.vmap(of_one)(a.reshape(-1, m, n))
+    return tuple([x.reshape(*a.shape[:-2], *x.shape[1:]) for x in factors])  # type: ignore[return-value]
 
 
 def _lu_factor(a: Any) -> Any:
@@ -112,8 +112,9 @@ def lu_factor(a: array, *, stream: Any = None) -> tuple[array, array]:
         stream: accepted, and ignored.
 
     Returns:
-        Both factors in one array with the shape of `a`, without the ones on the diagonal of `l`. And the row swaps,
-        uint32 `(..., K)`, where K is the smaller of M and N: row i was swapped with row `pivots[i]`.
+        Two arrays. The first holds both factors, without the ones on the diagonal of `l`, and has the shape of `a`.
+        The second, uint32 `(..., K)`, holds the row swaps: row i was swapped with row `pivots[i]`. K is the smaller of
+        M and N.
 
     Raises:
         ValueError: for any other dtype, or for fewer than two dimensions.
@@ -166,7 +167,7 @@ def _det(a: Any) -> Any:
 def _slogdet(a: Any) -> Any:
     want = as_float(from_numpy(a.dtype))._numpy  # type: ignore[arg-type]
     sign, logarithm = jnp.linalg.slogdet(_widened(a))
-    if a.shape[-1] <= 3:  # MLX uses formulas for these, not pivots
+    if a.shape[-1] <= 3:  # MLX computes small determinants by formulas, without pivots
         sign = jnp.where(jnp.isnan(logarithm), 0, sign)
     return sign.astype(want), logarithm.astype(want)
 
@@ -181,14 +182,14 @@ SLOGDET = op("linalg_slogdet", _slogdet, lambda a: (_det_infer(a),) * 2)
 
 def _square(name: str, a: Any) -> Node:
     node = require_array(a, name)
-    given = node.aval
-    if given.dtype._kind == "c":
+    matrix = node.aval
+    if matrix.dtype._kind == "c":
         raise ValueError(f"[linalg::{name}] Complex inputs are not supported.")
-    if given.ndim < 2:
+    if matrix.ndim < 2:
         raise ValueError(
-            f"[linalg::{name}] Arrays must have >= 2 dimensions. Received array with {given.ndim} dimensions."
+            f"[linalg::{name}] Arrays must have >= 2 dimensions. Received array with {matrix.ndim} dimensions."
         )
-    check_square(name, given)
+    check_square(name, matrix)
     return node
 
 

@@ -33,7 +33,7 @@ def _largest(column: Any) -> Any:
     none = np.isnan(column)
     if none.any():
         column = np.where(none, np.where(np.arange(column.shape[1]) == 0, np.inf, -1), column)
-        column[none[:, 0], 1:] = -1  # also an infinity
+        column[none[:, 0], 1:] = -1  # this also finds an infinity
     return column.argmax(1)
 
 
@@ -47,7 +47,7 @@ def _factored(a: Any) -> tuple[Any, Any]:
         pivots[:, k] = largest
         _exchange(both, k, largest)
         pivot = both[:, k, k]
-        divisor = np.where(pivot == 0, 1, pivot)  # if the pivot is 0, the column is zero
+        divisor = np.where(pivot == 0, 1, pivot)  # if the pivot is 0, all of the column is 0
         both[:, k + 1 :, k] /= divisor[:, None]
         both[:, k + 1 :, k + 1 :] -= both[:, k + 1 :, k, None] * both[:, None, k, k + 1 :]
     return both.reshape(a.shape), pivots.reshape(*batch, -1)
@@ -61,10 +61,10 @@ def _host_lu_factor(out: Any, params: tuple, a: Any) -> Any:
 
 def _places(pivots: Any, m: int) -> Any:
     """Return the new position of each row after the swaps."""
-    found = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).reshape(-1, m).copy()
+    rows = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).reshape(-1, m).copy()
     for k, others in enumerate(pivots.reshape(-1, pivots.shape[-1]).T):
-        _exchange(found, k, others)
-    return np.argsort(found, -1).astype(np.uint32).reshape(*pivots.shape[:-1], m)
+        _exchange(rows, k, others)
+    return np.argsort(rows, -1).astype(np.uint32).reshape(*pivots.shape[:-1], m)
 
 
 @HOST.of(LU)
@@ -114,7 +114,7 @@ def _push_det(tangents: Any, y: Any, params: tuple, a: Any) -> Any:
 @or_xla
 def _host_slogdet(out: Any, params: tuple, a: Any) -> Any:
     sign, logarithm = np.linalg.slogdet(wide(a))
-    if a.shape[-1] <= 3:  # MLX uses formulas for these, not pivots
+    if a.shape[-1] <= 3:  # MLX computes small determinants by formulas, without pivots
         sign = np.where(np.isnan(logarithm), 0, sign)
     return tuple([rounded(x, o.dtype._numpy) for x, o in zip((sign, logarithm), out, strict=True)])
 

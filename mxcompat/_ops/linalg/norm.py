@@ -42,7 +42,7 @@ def _infer(a: Aval, order: float | str | None, axes: tuple[int, ...], keepdims: 
 
 
 def is_spectral(order: float | str | None, axes: tuple[int, ...]) -> bool:
-    """Return whether the norm is one of the singular values."""
+    """Return True for a norm that is computed from the singular values."""
     return len(axes) == 2 and order in ("nuc", 2.0, -2.0)
 
 
@@ -180,7 +180,7 @@ def _cross_infer(a: Aval, b: Aval, axis: int) -> Aval:
         if x.shape[axis] == 2:
             two = list(shape)
             two[axis] = 2
-            broadcast(x.shape, tuple(two))  # MLX pads with zeros after that
+            broadcast(x.shape, tuple(two))  # MLX pads with zeros after this check
     return aval(shape, promote(a.dtype, b.dtype))
 
 
@@ -208,7 +208,7 @@ def cross(a: array, b: array, axis: int = -1, *, stream: Any = None) -> array:
 
     Args:
         a: an array of any dtype, with size 2 or 3 along the axis. A missing third component is 0.
-        b: likewise. The operands broadcast against each other.
+        b: an array like `a`. The operands broadcast against each other.
         axis: the axis.
         stream: accepted, and ignored.
 

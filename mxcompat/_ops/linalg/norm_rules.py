@@ -96,7 +96,7 @@ def _with_axes(y: Any, params: tuple) -> Any:
 
 
 def _shares(chosen: Any, axes: tuple[int, ...]) -> Any:
-    """Return equal shares for all chosen elements along the axes."""
+    """Return weights that are equal for all chosen elements along the axes, and 0 for the others."""
     return chosen / np.float32(1) / chosen.sum(axes, np.float32, keepdims=True)
 
 
@@ -107,7 +107,7 @@ def _pull_norm(g: Any, y: Any, params: tuple, needs_grad: tuple, a: Any) -> Any:
 
 
 def _first(chosen: Any, axes: tuple[int, ...]) -> Any:
-    """Return the whole share for the first chosen element along each axis."""
+    """Return weights of 1 for the first chosen element along each axis, and 0 for the others."""
     for axis in axes:
         chosen = chosen & (np.add.accumulate(chosen, axis, np.int32) == 1)
     return chosen
@@ -162,7 +162,7 @@ def _host_cross(out: Any, params: tuple, a: Any, b: Any) -> Any:
 
 
 def _components(g: Any, x: Any, axis: int) -> Any:
-    """Return as many components of `g` as x has."""
+    """Return the leading components of `g`: as many as x has."""
     return g if x.shape[axis] == 3 else np.moveaxis(np.moveaxis(g, axis, 0)[:2], 0, axis)
 
 

@@ -16,13 +16,26 @@ from ..define import broadcast, op
 from .common import FLOATS, check_matrix, check_square, matmul, matrix, transpose
 
 __all__ = [
-    "CHOLESKY_INV", "INV", "PINV", "SOLVE", "SOLVE_TRIANGULAR", "TRI_INV", "cholesky_inv", "inv", "operands", "pinv",
-    "solve", "solve_triangular", "spread", "tri_inv",
+    "CHOLESKY_INV",
+    "INV",
+    "PINV",
+    "SOLVE",
+    "SOLVE_TRIANGULAR",
+    "TRI_INV",
+    "cholesky_inv",
+    "fill_with_nan",
+    "inv",
+    "operands",
+    "pinv",
+    "solve",
+    "solve_triangular",
+    "tri_inv",
 ]  # fmt: skip
 
 
-def spread(a: Any) -> Any:
-    """Fill each matrix that has a NaN with NaN. LAPACK never chooses a NaN as a pivot, so that it could be lost."""
+def fill_with_nan(a: Any) -> Any:
+    """Fill each matrix that contains a NaN with NaN. LAPACK never chooses a NaN as a pivot, so its result may lack the
+    NaN."""
     return a * jnp.where(jnp.isnan(a).any((-2, -1), keepdims=True), jnp.nan, 1).astype(a.dtype)
 
 
@@ -31,7 +44,7 @@ def _triangular_inverse(a: Any, upper: bool) -> Any:
         return a
     eye = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
     inverse = jax.lax.linalg.triangular_solve(a, eye, left_side=True, lower=not upper)
-    return jnp.triu(inverse) if upper else jnp.tril(inverse)  # keep a NaN out of the other triangle
+    return jnp.triu(inverse) if upper else jnp.tril(inverse)  # this keeps NaNs out of the other triangle
 
 
 def _cholesky_inverse(a: Any, upper: bool) -> Any:
@@ -42,7 +55,7 @@ def _cholesky_inverse(a: Any, upper: bool) -> Any:
 
 def _inverse(a: Any) -> Any:
     """Return the inverse. MLX factorizes the transpose, which may have zero pivots where the matrix has none."""
-    return transpose(jnp.linalg.inv(transpose(spread(a)))) if a.size else a
+    return transpose(jnp.linalg.inv(transpose(fill_with_nan(a)))) if a.size else a
 
 
 INV = op("linalg_inv", _inverse, lambda a: a)
@@ -165,7 +178,8 @@ def _solution(a: Aval, b: Aval) -> Aval:
 
 
 def operands(a: Any, b: Any) -> tuple[Any, Any, bool]:
-    """Return both operands in the result's dtype and batch shape, with `b` as columns; and whether `b` was a vector."""
+    """Return both operands in the result's dtype and batch shape, with `b` as columns. Also return True if `b` was a
+    vector."""
     result = _solution(*[aval(x.shape, from_numpy(x.dtype)) for x in (a, b)])  # type: ignore[arg-type]
     vector = b.ndim == 1
     batch = result.shape[: -1 if vector else -2]
@@ -176,7 +190,7 @@ def operands(a: Any, b: Any) -> tuple[Any, Any, bool]:
 
 def _solve(a: Any, b: Any) -> Any:
     a, b, vector = operands(a, b)
-    x = jnp.linalg.solve(spread(a), b) if a.size and b.size else b
+    x = jnp.linalg.solve(fill_with_nan(a), b) if a.size and b.size else b
     return x[..., 0] if vector else x
 
 

@@ -17,21 +17,22 @@ from ..products.contraction import rounded
 from .common import transpose
 from .failures import SVD_FAILED, fails, holds_nan
 from .lapack import batch_matrices, cubic_cost, dot, lapack, or_xla, swapped, triangle
-from .solve import CHOLESKY_INV, INV, PINV, SOLVE, SOLVE_TRIANGULAR, TRI_INV, operands, spread
+from .solve import CHOLESKY_INV, INV, PINV, SOLVE, SOLVE_TRIANGULAR, TRI_INV, fill_with_nan, operands
 
 __all__: list[str] = []
 
 
-def _spread(a: Any) -> Any:
-    """Fill each matrix that has a NaN with NaN. LAPACK never chooses a NaN as a pivot, so that it could be lost."""
+def _fill_with_nan(a: Any) -> Any:
+    """Fill each matrix that contains a NaN with NaN. LAPACK never chooses a NaN as a pivot, so its result may lack the
+    NaN."""
     none = np.isnan(a).any((-2, -1), keepdims=True)
     return np.where(none, a.dtype.type(np.nan), a) if none.any() else a
 
 
 def _regular(a: Any) -> Any:
-    """Return the matrices if no pivot is zero in their own precision. Raises LinAlgError otherwise.
+    """Return the matrices if no pivot is zero in their precision, or raise LinAlgError.
 
-    NumPy factorizes in that precision only for determinants.
+    The pivots are those of a determinant, because NumPy factorizes in this precision only for determinants.
     """
     sign, _ = lapack("slogdet", a, "x->xr") or np.linalg.slogdet(a)
     if not np.all(sign):
@@ -42,7 +43,7 @@ def _regular(a: Any) -> Any:
 @HOST.of(INV)
 @or_xla
 def _host_inv(out: Any, params: tuple, a: Any) -> Any:
-    return swapped(np.linalg.inv(_regular(swapped(_spread(a)))))
+    return swapped(np.linalg.inv(_regular(swapped(_fill_with_nan(a)))))
 
 
 @PULLBACK.of(INV)
@@ -68,17 +69,18 @@ def _zero_on_diagonal(a: Any) -> Any:
 
 
 def _zero_pivot(a: Any) -> Any:
-    """Return the code for the LU factors of the same matrix that the op factorizes. XLA factorizes it only once."""
+    """Return the failure code of the LU factors of the matrix that the op factorizes. XLA merges the two
+    factorizations."""
     return _zero_on_diagonal(jax.lax.linalg.lu(a)[0] if a.size else a)
 
 
-fails(INV, _LU, lambda _, a: _zero_pivot(transpose(spread(a))))
+fails(INV, _LU, lambda _, a: _zero_pivot(transpose(fill_with_nan(a))))
 
 
 def _finite(x: Any) -> Any:
-    """Return a finite triangle. Raises LinAlgError if it is not finite.
+    """Return a triangle whose entries are finite, or raise LinAlgError.
 
-    NumPy solves triangular systems like general ones, so that an infinity or NaN would affect more of the solution.
+    NumPy solves triangular systems like general ones, so an infinity or NaN would affect more of the solution.
     """
     if not np.isfinite(x).all():
         raise np.linalg.LinAlgError("a triangle that is not finite needs a triangular solver")
@@ -155,7 +157,7 @@ def _columns(out: Any, b: Any) -> Any:
 @HOST.of(SOLVE)
 @or_xla
 def _host_solve(out: Any, params: tuple, a: Any, b: Any) -> Any:
-    a = _regular(_spread(rounded(a, out.dtype._numpy)))
+    a = _regular(_fill_with_nan(rounded(a, out.dtype._numpy)))
     return np.linalg.solve(a, _columns(out, b)).reshape(out.shape)
 
 
@@ -193,7 +195,7 @@ def _push_solve(tangents: Any, y: Any, params: tuple, a: Any, b: Any) -> Any:
 _TRIANGLE = "[Inverse::eval_cpu] triangular inversion failed with error code"
 
 
-fails(SOLVE, _TRIANGLE, lambda _, a, b: _zero_pivot(spread(operands(a, b)[0])))
+fails(SOLVE, _TRIANGLE, lambda _, a, b: _zero_pivot(fill_with_nan(operands(a, b)[0])))
 
 
 @HOST.of(SOLVE_TRIANGULAR)

@@ -67,10 +67,10 @@ def broadcast_to(a: Any, /, shape: Sequence[int], *, stream: Any = None) -> arra
                [0, 1, 2]], dtype=int32)
     """
     check_stream(stream)
-    made = apply(BROADCAST_TO, (operands.node(a),), (plain(shape),))
-    if not made.trace and any_shape():
-        made.trace = innermost_trace()  # the shape may be that of a transform's argument
-    return wrap(made)
+    node = apply(BROADCAST_TO, (operands.node(a),), (plain(shape),))
+    if not node.trace and any_shape():
+        node.trace = innermost_trace()  # the shape may be that of a transform's argument
+    return wrap(node)
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
@@ -91,16 +91,16 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """
     if not shapes:
         raise ValueError("[broadcast_shapes] Must provide at least one shape.")
-    found: list[tuple[int, ...]] = []
+    plain_shapes: list[tuple[int, ...]] = []
     for shape in shapes:
         try:
-            found.append(plain(shape))
+            plain_shapes.append(plain(shape))
         except TypeError:
-            if not found:
+            if not plain_shapes:
                 raise bad_cast("a shape is a sequence of ints") from None
             message = "[broadcast_shapes] Expects a sequence of shapes (tuple or list of ints)."
             raise ValueError(message) from None
-    return broadcast(*found)
+    return broadcast(*plain_shapes)
 
 
 def _broadcast_all(*avals: Aval) -> tuple[Aval, ...]:
@@ -234,7 +234,7 @@ def _rolled(x: Any, *shifts: Any, axes: tuple[int, ...] | None) -> Any:
             cut = -int(shift) % size
             parts = jax.lax.split(x, (cut, size - cut), axis)
             x = jnp.concatenate([parts[1], parts[0]], axis)
-        else:  # a runtime shift reads a window of the array, concatenated with itself
+        else:  # for a shift that is a runtime value, read a window of the array concatenated with itself
             start = jnp.mod(-shift.astype(jnp.int32), size)
             x = jax.lax.dynamic_slice_in_dim(jnp.concatenate([x, x], axis), start, size, axis)
     return x
@@ -326,7 +326,7 @@ def _strided_aval(a: Aval, shape: tuple[int, ...], strides: tuple[int, ...], off
 
 
 def _reached(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[int, int]:
-    """Return the first and the last element of a view; 0 and -1 if the view is empty."""
+    """Return the lowest and the highest index of a view; 0 and -1 if the view is empty."""
     if any(n <= 0 for n in shape):
         return 0, -1
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=False)]

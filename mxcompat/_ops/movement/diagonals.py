@@ -91,7 +91,8 @@ def _diag_aval(a: Aval, k: int) -> Aval:
 def _diag_impl(x: Any, k: int) -> Any:
     x = jnp.asarray(x)
     n = x.shape[0] + abs(k)
-    values = jax.lax.pad(x, jnp.zeros((), x.dtype), [(max(0, k), max(0, -k), 0)])  # the value of column j, at place j
+    # put each value at the index of its column
+    values = jax.lax.pad(x, jnp.zeros((), x.dtype), [(max(0, k), max(0, -k), 0)])
     return jnp.where(on_diagonal((n, n), k), values, jnp.zeros((), x.dtype))
 
 
@@ -100,7 +101,7 @@ def on_diagonal(shape: tuple[int, ...], k: int) -> Any:
 
 
 def distance(shape: tuple[int, ...]) -> Any:
-    """Return, for each element of a matrix, the number of its diagonal."""
+    """Return, for each element of a matrix, the number of the diagonal on which it lies."""
     rows, columns = (jax.lax.broadcasted_iota(jnp.int32, shape, axis) for axis in (0, 1))
     return columns - rows
 
@@ -150,9 +151,9 @@ def _trace_aval(a: Aval, offset: int, axis1: int, axis2: int) -> Aval:
 
 def _trace_impl(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     want = sum_dtype(_d.from_numpy(x.dtype))._numpy  # type: ignore[arg-type]
-    half = want.itemsize == 2  # a half-precision float; integers are summed in 32 bits
-    found = jnp.sum(_diagonal_impl(x, offset, axis1, axis2), axis=-1, dtype=jnp.float32 if half else want)
-    return found.astype(want)
+    half = want.itemsize == 2  # half precision is summed in float32; sums of integers have at least 32 bits
+    total = jnp.sum(_diagonal_impl(x, offset, axis1, axis2), axis=-1, dtype=jnp.float32 if half else want)
+    return total.astype(want)
 
 
 TRACE = op("trace", _trace_impl, _trace_aval, ("offset", "axis1", "axis2"))

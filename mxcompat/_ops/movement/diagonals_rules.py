@@ -100,7 +100,7 @@ def _triangle(out: Any, params: tuple, x: Any) -> np.ndarray:
 
 
 def distance(shape: tuple[int, ...]) -> np.ndarray:
-    """Return, for each element of a matrix, the number of its diagonal."""
+    """Return, for each element of a matrix, the number of the diagonal on which it lies."""
     return np.arange(shape[-1], dtype=np.int32) - np.arange(shape[-2], dtype=np.int32)[:, None]
 
 

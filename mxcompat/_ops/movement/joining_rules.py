@@ -36,12 +36,12 @@ register_linear(TABLE["concatenate"])
 def _concatenate_back(g: Any, y: Any, params: tuple, needs_grad: tuple, *xs: Any) -> tuple:
     axis = params[0] % g.ndim
     before = (slice(None),) * axis
-    found = []
+    cotangents = []
     end = 0
     for x in xs:
         start, end = end, end + x.shape[axis]
-        found.append(g[(*before, slice(start, end))])
-    return tuple(found)
+        cotangents.append(g[(*before, slice(start, end))])
+    return tuple(cotangents)
 
 
 @HOST.of(TABLE["stack"])

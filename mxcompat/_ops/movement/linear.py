@@ -25,7 +25,10 @@ def register_linear(*ops: Op) -> None:
 
 
 def linear(op: Op, count: int | None = None) -> Callable[..., Any]:
-    """Return the pushforward of an op that is linear in its first `count` inputs (None: in all): the op itself."""
+    """Return the pushforward of an op that is linear in its first `count` inputs, or in all inputs for None.
+
+    The pushforward applies the op to the tangents.
+    """
     rule = HOST[op]
 
     def push(tangents: Any, y: Any, params: tuple, *inputs: Any) -> Any:

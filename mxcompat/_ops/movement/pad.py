@@ -65,15 +65,15 @@ def _widths(pad_width: Any) -> _Widths:
     if not is_sequence(pad_width):
         n = integer(pad_width)
         return ((n, n),)
-    given = [pad_width[k] for k in range(len(pad_width))]
-    if not given:
+    entries = [pad_width[k] for k in range(len(pad_width))]
+    if not entries:
         return ()
-    if not is_sequence(given[0]):
+    if not is_sequence(entries[0]):
         flat = integers(pad_width)
         if not 1 <= len(flat) <= 2:
             raise incompatible("pad", "Expected one or two ints, or a pair per axis.")
         return ((flat[0], flat[-1]),)
-    pairs = [integers(p) for p in given]
+    pairs = [integers(p) for p in entries]
     if any(len(p) != 2 for p in pairs):
         raise incompatible("pad", "Expected a pair of ints for each axis.")
     return tuple(pairs)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ def _pad(out: Aval, params: tuple, x: Any, value: Any = None) -> np.ndarray:
 
 
 def _margin_slices(params: tuple, shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """Return the place of an array with this shape in its padded result."""
+    """Return the slices of a padded result that hold the array, which has this shape."""
     margins = widths_by_axis(params[0], len(shape))
     return tuple([slice(low, low + n) for n, (low, _) in zip(shape, margins, strict=True)])
 

@@ -87,8 +87,8 @@ class Paddings(dict[tuple[int, int], Padding]):
     """The `Padding` for each size and room, shared by all contractions that are rewritten together."""
 
     def __missing__(self, key: tuple[int, int]) -> Padding:
-        self[key] = made = Padding(*key)
-        return made
+        self[key] = padding = Padding(*key)
+        return padding
 
     def reading(self, node: Node, axis: int) -> Padding:
         """Return the `Padding` of an axis that comes from the first entries of a buffer. Raises Exact if it does
@@ -102,9 +102,9 @@ class Paddings(dict[tuple[int, int], Padding]):
 
 
 def _buffer(node: Node, n: int) -> int:
-    """Return the size of the buffer axis whose first n entries a node reads; 0 if no such read is near.
+    """Return the size of the buffer axis whose first n entries a node reads.
 
-    The read may be the node itself or among its first inputs.
+    The read may be the node itself, or among the first inputs above it. Return 0 if no such read is near.
     """
     for _ in range(policy.PADDED_NEAR):
         if node.op is PREFIX:
@@ -112,8 +112,8 @@ def _buffer(node: Node, n: int) -> int:
             return node.inputs[0].aval.shape[axis] if size == n else 0
         if node.op is SLICE:
             plan = node.params[0]
-            found = [axis_read(plan, k) for k, entry in enumerate(plan) if entry == (n, 1, 0)]
-            return node.inputs[0].aval.shape[found[0]] if found else 0
+            axes = [axis_read(plan, k) for k, entry in enumerate(plan) if entry == (n, 1, 0)]
+            return node.inputs[0].aval.shape[axes[0]] if axes else 0
         if node.op not in PADDING or not node.inputs:
             return 0
         node = node.inputs[0]
@@ -121,7 +121,7 @@ def _buffer(node: Node, n: int) -> int:
 
 
 def axis_read(plan: Sequence[Any], k: int) -> int:
-    """Return the axis that entry k of a plan without index arrays is for."""
+    """Return the axis to which entry k of a plan without index arrays applies."""
     return k - sum(entry == "+" for entry in plan[:k])
 
 
@@ -143,15 +143,14 @@ def stretched(node: Node, axis: int, pad: Padding) -> Node:
 
 
 def check_matrices(*nodes: Node) -> None:
-    """Raise Exact for vectors, and for a matrix times a batch of quantized matrices, where only the first operand is
-    2-D."""
+    """Raise Exact for vectors, and for a matrix times several quantized matrices."""
     if any(node.aval.ndim < 2 for node in nodes) or nodes[0].aval.ndim == 2 < nodes[-1].aval.ndim:
         raise Exact
 
 
 def check_rows(queries: Node, pad: Padding) -> None:
-    """Raise Exact if the queries have as many rows as keys: this is a whole prompt, and another prompt has another
-    shape anyway."""
+    """Raise Exact if there are as many queries as keys: this is a whole prompt, and the next prompt has another shape
+    anyway."""
     if queries.aval.shape[-2] == pad.n:
         raise Exact
 
@@ -170,7 +169,7 @@ BLANK = op("blank", _blank, _blank_aval, ("axis", "value"))
 
 
 _noted: list[ref[Node]] = []
-"""Weak references: a contraction that nothing holds any more is never evaluated."""
+"""Weak references to recorded contractions: a contraction without other references is never evaluated."""
 
 
 def pad_contraction(node: Node) -> None:
@@ -187,10 +186,10 @@ def _rewrite() -> None:
     """Rewrite the recorded contractions."""
     noted = _noted[:]
     del _noted[: len(noted)]
-    nodes = [node for node in (found() for found in noted) if node is not None]
+    nodes = [node for node in (reference() for reference in noted) if node is not None]
     nodes = [node for node in nodes if node.value is None and node.op in CONTRACTION]
     if tracers and _any_traced(nodes):
-        return  # JAX may differentiate the result, and then the invalid entries would have to be finite
+        return  # JAX may differentiate a traced result, and then even invalid entries would have to be finite
     paddings = Paddings()
     for node in nodes:
         try:
@@ -204,12 +203,12 @@ def _rewrite() -> None:
 def _any_traced(nodes: list[Node]) -> bool:
     """Return whether the graph of the nodes contains a JAX tracer."""
     seen: set[Node] = set()
-    found = [*nodes]
-    while found:
-        node = found.pop()
+    pending = [*nodes]
+    while pending:
+        node = pending.pop()
         if node.op is TRACED:
             return True
         if node.value is None and node not in seen:
             seen.add(node)
-            found += node.inputs
+            pending += node.inputs
     return False

@@ -57,8 +57,9 @@ def _transposed(node: Node, axis: int, pad: Padding) -> Node:
 
 
 @PADDING.of(TABLE["concatenate"], TABLE["repeat"])
-def _beside(node: Node, axis: int, pad: Padding) -> Node:
-    """Return the padded result of an op that works along another axis (its last param). For a flat one, raise Exact."""
+def _along_other_axis(node: Node, axis: int, pad: Padding) -> Node:
+    """Return the padded result of an op that works along another axis (its last param). Raise Exact if the op flattens
+    the array."""
     along = node.params[-1]
     if along is None or along % node.aval.ndim == axis:
         raise Exact

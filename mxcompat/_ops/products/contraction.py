@@ -63,9 +63,9 @@ def swapped(x: Any) -> Any:
 def times(x: Any, y: Any) -> Any:
     """Return the product of matrices, batches of matrices, or vectors.
 
-    BLAS has another function for vectors, which adds in another order. So in small arrays, a row or a column is
-    multiplied as one of two equal ones, to get the same result as among others. If each element is a sum of few
-    products, these are added one after the other, each rounded, as in MLX.
+    BLAS has a separate function for vectors, which adds in another order. So in small arrays, a row or a column is
+    multiplied as one of two equal ones. Its result is then the same as within a larger matrix. If each element is a sum
+    of few products, these are added one after the other, each rounded, as in MLX.
     """
     if _are_few(x, y):
         return _in_order(x, y)
@@ -110,8 +110,7 @@ def _in_parts(x: Any, y: Any) -> Any:
 
 
 def _are_few(x: Any, y: Any) -> bool:
-    """Return whether these are concrete arrays (not symbols) whose product has few terms for each element, and few
-    elements."""
+    """Return True for concrete arrays (not symbols) whose product has few elements, each a sum of few terms."""
     inner = x.shape[-1]
     if not 1 < inner <= ORDERED_TERMS or type(x) is not np.ndarray or type(y) is not np.ndarray:
         return False
@@ -209,7 +208,7 @@ def pull_contraction(g: Any, x: Any, y: Any, numbers: Numbers, needs_grad: Seque
     gx = gy = None
     if needs_grad[0]:
         out = contract(g, y, ((tuple(range(most, g.ndim)), free_y), (lead, batch_y)))
-        order = sorted(range(len(sum_y)), key=sum_y.__getitem__)  # the summed axes appear in the order of y
+        order = sorted(range(len(sum_y)), key=sum_y.__getitem__)  # the summed axes are in the order of y
         gx = out.transpose(np.argsort([*batch_x, *free_x, *[sum_x[k] for k in order]]))
     if needs_grad[1]:
         out = contract(g, x, ((tuple(range(count, most)), free_x), (lead, batch_x)))
@@ -219,7 +218,7 @@ def pull_contraction(g: Any, x: Any, y: Any, numbers: Numbers, needs_grad: Seque
 
 
 def clipped(indices: Any, count: int) -> Any:
-    """Return indices in the form that NumPy takes, with those out of bounds clipped."""
+    """Return indices in the form that NumPy takes. Those out of bounds are clipped."""
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, np.uint64(count - 1))
     return np.minimum(np.maximum(indices.astype(np.intp), 0), count - 1)

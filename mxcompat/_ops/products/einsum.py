@@ -52,16 +52,16 @@ def _contraction_dtype(operands: Sequence[tuple[Dtype, str]], contraction: Contr
 
 
 def at_once(dtypes: Sequence[Dtype]) -> bool:
-    """Return whether a contraction is one product of all its operands, followed by a sum.
+    """Return True if a contraction is one product of all its operands, followed by a sum.
 
     MLX does this when its search for an order gives up. The difference is visible only for integers, which have no
-    matrix product. Floats use shorter ways to the same result.
+    matrix product. Floats get the same result with fewer operations.
     """
     return len(dtypes) > 2 and all(d._kind in "biu" for d in dtypes)
 
 
 def own_sums(place: int, operands: Sequence[tuple[Any, str]], contraction: Contraction) -> list[str]:
-    """Return the labels that only this operand of a contraction has, and that its result does not have."""
+    """Return the labels that occur only in this operand of a contraction, and not in its result."""
     others = {c for k, (_, labels) in enumerate(operands) if k != place for c in labels}
     return sorted(set(operands[place][1]) - contraction.kept - others)
 
@@ -88,7 +88,7 @@ def _contract(operands: Sequence[tuple[Any, str]], contraction: Contraction) -> 
         ready.append(_total(x, labels, reduced) if reduced else (x, labels))
     if len(ready) == 1:
         return ready[0]
-    while len(ready) > 2:  # where the search gave up: products first, sums at the end
+    while len(ready) > 2:  # if the search for an order gave up, multiply first and sum at the end
         ready[:2] = [_pair(ready[0], ready[1], contraction.labels)]
     x, labels = _pair(ready[0], ready[1], contraction.labels if together else contraction.kept)
     reduced = [c for c in labels if c not in contraction.kept]

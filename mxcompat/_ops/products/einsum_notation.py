@@ -72,7 +72,8 @@ def _check_letters(term: str, name: str) -> None:
 
 
 def _expanded(term: str, shape: tuple[int, ...], digits: str) -> str:
-    """Return the term with labels in place of its ellipsis: the last ones, since ellipses broadcast from the right."""
+    """Return the term with labels in place of its ellipsis. It takes the last labels, because ellipses broadcast from
+    the right."""
     missing = len(shape) - len(term) + 3
     return term.replace("...", digits[len(digits) - missing :]) if "..." in term else term
 

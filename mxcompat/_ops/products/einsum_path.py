@@ -1,8 +1,8 @@
 """The order in which `einsum` contracts its operands: NumPy's greedy search, as MLX runs it.
 
-Each one takes the pair that frees the most memory (and then the cheapest) among the pairs that share a label. If there
+Each step takes the pair that frees the most memory (and then the cheapest) among the pairs that share a label. If there
 are none, it takes one of the pairs with the newest operand. The search stops when no pair stays within two limits: the
-cost of one contraction of everything, and the size of the largest operand. Then the remaining operands are contracted
+cost of contracting everything at once, and the size of the largest operand. Then the remaining operands are contracted
 together.
 """
 
@@ -50,15 +50,16 @@ def contraction_order(equation: Equation) -> list[Contraction]:
 
 
 @lru_cache(512)
-def _order(given: tuple[str, ...], result: str, pairs: tuple[tuple[str, int], ...]) -> list[Contraction]:
+def _order(labels: tuple[str, ...], result: str, pairs: tuple[tuple[str, int], ...]) -> list[Contraction]:
     sizes = dict(pairs)
-    terms = [frozenset(t) for t in given]
+    terms = [frozenset(t) for t in labels]
     output = frozenset(c for c in result if c in sizes)
     if len(terms) <= 2:
         return [_contraction(tuple(range(len(terms))), terms, output)]
     everything = _contraction(tuple(range(len(terms))), terms, output)
     naive = _cost(everything.labels, bool(everything.labels - everything.kept), len(terms), sizes)
-    limit = max(math.prod(sizes[c] for c in t) for t in (*given, output))  # with all axes of a diagonal
+    # a term with a repeated label counts all its axes
+    limit = max(math.prod(sizes[c] for c in t) for t in (*labels, output))
     contractions: list[Contraction] = []
     spent = 0
     known: list[tuple[tuple[int, int], Contraction]] = []
@@ -75,7 +76,7 @@ def _order(given: tuple[str, ...], result: str, pairs: tuple[tuple[str, int], ..
         contractions.append(best)
         spent += rank[1]
         terms = [t for k, t in enumerate(terms) if k not in best.places] + [best.kept]
-        known = [(r, _moved(c, best.places)) for r, c in known if not set(c.places) & set(best.places)]
+        known = [(r, _reindexed(c, best.places)) for r, c in known if not set(c.places) & set(best.places)]
         fresh = [(k, len(terms) - 1) for k in range(len(terms) - 1)]
     return contractions
 
@@ -84,19 +85,19 @@ def _ranked(
     pairs: Iterable[tuple[int, int]], terms: Sequence[frozenset[str]], output: frozenset[str], sizes: dict[str, int],
     limit: int, budget: int,
 ) -> list[tuple[tuple[int, int], Contraction]]:  # fmt: skip
-    """Return the pairs within the limits, each with its rank: minus the freed memory, and its cost."""
-    found = []
+    """Return the pairs within the limits. Each has a rank: minus the freed memory, then the cost."""
+    ranked = []
     for places in pairs:
         contraction = _contraction(places, terms, output)
         size = math.prod(sizes[c] for c in contraction.kept)
         cost = _cost(contraction.labels, bool(contraction.labels - contraction.kept), 2, sizes)
         if size <= limit and cost <= budget:
             freed = sum(math.prod(sizes[c] for c in terms[p]) for p in places) - size
-            found.append(((-freed, cost), contraction))
-    return found
+            ranked.append(((-freed, cost), contraction))
+    return ranked
 
 
-def _moved(contraction: Contraction, removed: tuple[int, ...]) -> Contraction:
+def _reindexed(contraction: Contraction, removed: tuple[int, ...]) -> Contraction:
     """Return a contraction with its indices adjusted to the removal of the operands at the indices `removed`."""
     return contraction._replace(places=tuple([p - sum(g < p for g in removed) for p in contraction.places]))
 

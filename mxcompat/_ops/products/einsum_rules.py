@@ -134,9 +134,9 @@ def _evaluated(equation: Equation, xs: Sequence[Any]) -> Any:
 def _host_einsum(out: Any, params: tuple, *xs: Any) -> Any:
     shapes = tuple([x.shape for x in xs])
     if len(xs) == 2:
-        found = _as_contraction(params[0], *shapes)
-        if found is not None:
-            numbers, order = found
+        contraction = _as_contraction(params[0], *shapes)
+        if contraction is not None:
+            numbers, order = contraction
             dtype = out.dtype._numpy
             return rounded(contract(widened(xs[0], dtype), widened(xs[1], dtype), numbers).transpose(order), dtype)
     return _evaluated(_parsed(params[0], shapes), xs)
@@ -147,10 +147,10 @@ def _pull_einsum(g: Any, y: Any, params: tuple, needs_grad: tuple, *xs: Any) -> 
     terms, output, sizes = _parsed(params[0], tuple([x.shape for x in xs]))
     g, dtype = widened(g, y.dtype), y.dtype
     operands = [widened(x, dtype) for x in xs]
-    found = []
+    cotangents = []
     for k, term in enumerate(terms):
         if not needs_grad[k]:
-            found.append(None)
+            cotangents.append(None)
             continue
         rest = [(output, g), *[(t, o) for j, (t, o) in enumerate(zip(terms, operands, strict=True)) if j != k]]
         labels = "".join(dict.fromkeys(term))
@@ -163,8 +163,8 @@ def _pull_einsum(g: Any, y: Any, params: tuple, needs_grad: tuple, *xs: Any) -> 
             whole = np.zeros([sizes[c] for c in term], gx.dtype)
             _diagonals(whole, term)[0][...] = gx
             gx = whole
-        found.append(gx)
-    return tuple(found)
+        cotangents.append(gx)
+    return tuple(cotangents)
 
 
 @PUSHFORWARD.of(EINSUM)

@@ -1,8 +1,8 @@
-"""Products with stored matrices in XLA's programs. On a CPU, these call C (`_native/ffi.c`) through XLA's foreign
-function interface. So it does not depend on XLA's fusion if a matrix is unpacked in memory.
+"""Products with stored matrices in XLA's programs.
 
-A product is a primitive of JAX. If C cannot be called, it is lowered to JAX operations: on other platforms, over
-several devices, in exported programs, and if the C code was not built.
+On a CPU, these call C (`_native/ffi.c`) through XLA's foreign function interface. Then no matrix is unpacked in memory,
+independently of XLA's fusion. A product is a primitive of JAX. If C cannot be called, the primitive is lowered to JAX
+operations: on other platforms, over several devices, in exported programs, and if the C code was not built.
 """
 
 from __future__ import annotations
@@ -37,22 +37,24 @@ def primitive(name: str, plain: Callable[..., Any], foreign: Callable[..., Any])
 
     The caller must register its derivatives and its batching rule.
     """
-    from jax.extend.core import Primitive  # here, since it imports JAX
+    from jax.extend.core import Primitive  # imported here because the import loads JAX
 
-    made = Primitive(name)
-    made.def_impl(lambda *args, **params: jax.jit(partial(made.bind, **params))(*args))
+    jax_primitive = Primitive(name)
+    jax_primitive.def_impl(lambda *args, **params: jax.jit(partial(jax_primitive.bind, **params))(*args))
 
-    @made.def_abstract_eval
+    @jax_primitive.def_abstract_eval
     def _(*avals: Any, **params: Any) -> Any:
         out = jax.eval_shape(partial(plain, **params), *[jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals])
         return jax.core.ShapedArray(out.shape, out.dtype)
 
     composed, called = (mlir.lower_fun(f, multiple_results=False) for f in (plain, foreign))
-    mlir.register_lowering(made, composed)
+    mlir.register_lowering(jax_primitive, composed)
     mlir.register_lowering(
-        made, lambda ctx, *args, **params: (called if _is_called(ctx) else composed)(ctx, *args, **params), "cpu"
+        jax_primitive,
+        lambda ctx, *args, **params: (called if _is_called(ctx) else composed)(ctx, *args, **params),
+        "cpu",
     )
-    return made
+    return jax_primitive
 
 
 def _is_called(ctx: Any) -> bool:
@@ -70,7 +72,7 @@ def call_stored(
         kind, scale_kind, transposed, group, sizes: see `product_numbers`.
         out: the shape and dtype of the result.
     """
-    given = [a for a in (x, words, scales, biases, units, lhs, rhs) if a is not None]
+    operands = [a for a in (x, words, scales, biases, units, lhs, rhs) if a is not None]
     present = [a is not None for a in (units, lhs, rhs)]
     numbers = product_numbers(kind, scale_kind, transposed, group, sizes, present)
-    return jax.ffi.ffi_call(TARGET, jax.ShapeDtypeStruct(out.shape, out.dtype))(*given, numbers=numbers)
+    return jax.ffi.ffi_call(TARGET, jax.ShapeDtypeStruct(out.shape, out.dtype))(*operands, numbers=numbers)

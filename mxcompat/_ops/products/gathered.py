@@ -28,7 +28,7 @@ __all__ = [
 
 
 def _real_floats(a: Dtype, b: Dtype, name: str) -> Dtype:
-    """Return the dtype of the product. Raises MLX's ValueError if it is not a real float."""
+    """Return the dtype of a product of these dtypes. Raises MLX's ValueError if it is not a real float."""
     dtype = promote(a, b)
     if dtype._kind != "f":
         raise ValueError(
@@ -80,7 +80,7 @@ def _gather_impl(x: Any, y: Any, *indices: Any, left: bool, right: bool) -> Any:
 
 
 def _chosen(x: Any, indices: Any) -> Any:
-    """Return the matrices of x with these numbers, counted through all its leading axes."""
+    """Return the matrices of x at these indices, counted through all its leading axes."""
     return jnp.take(x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:]), jnp.asarray(indices), axis=0, mode="clip")
 
 
@@ -106,7 +106,7 @@ def grouped_product(x: Any, experts: Any, indices: Any, dtype: Any) -> Any:
     number = jnp.clip(jnp.asarray(indices).astype(jnp.int32), 0, count - 1)
     number = jnp.broadcast_to(number[..., None], (*batch, height)).reshape(-1)
     size = min(128, max(8, 1 << (len(lines) // count).bit_length() - 1))
-    most = -(-len(lines) // size) + count  # each matrix may leave one block partly empty
+    most = -(-len(lines) // size) + count  # the last block of each matrix may be partly empty
 
     uses = jnp.zeros(count, jnp.int32).at[number].add(1)
     blocks = (uses + size - 1) // size
@@ -297,7 +297,7 @@ def _segmented_impl(x: Any, y: Any, segments: Any) -> Any:
 
 
 SEGMENTED_MM = op("segmented_mm", _segmented_impl, _segmented_aval, indices=2)
-INDEX_ERROR[SEGMENTED_MM] = lambda transform, *_: ValueError(  # MLX has neither JVP nor VJP, for any input
+INDEX_ERROR[SEGMENTED_MM] = lambda transform, *_: ValueError(  # MLX has no JVP and no VJP, for any input
     f"[Primitive::{transform.lower()}] Not implemented for SegmentedMM."
 )
 

@@ -28,13 +28,13 @@ def _numbers(indices: tuple, params: tuple, x: Any, y: Any) -> tuple[Any, Any] |
 
     The result is None if there are no matrices to select.
     """
-    given = list(indices)
+    remaining = list(indices)
     numbers = []
     for a, some in zip((x, y), params, strict=True):
         count = int(np.prod(a.shape[:-2]))
         if not count:
             return None
-        numbers.append(clipped(given.pop(0), count) if some else np.arange(count).reshape(a.shape[:-2]))
+        numbers.append(clipped(remaining.pop(0), count) if some else np.arange(count).reshape(a.shape[:-2]))
     return numbers[0], numbers[1]
 
 
@@ -116,9 +116,11 @@ def _mask(mask: Any, size: int, x: Any) -> Any:
 
 
 def _masks(masks: tuple, params: tuple, x: Any, y: Any, like: Any) -> list[Any]:
-    size, given = params
+    size, has_masks = params
     left = iter(masks)
-    return [_mask(next(left), size, a) if has_mask else None for has_mask, a in zip(given, (like, x, y), strict=True)]
+    return [
+        _mask(next(left), size, a) if has_mask else None for has_mask, a in zip(has_masks, (like, x, y), strict=True)
+    ]
 
 
 def _product_of_blocks(x: Any, y: Any, params: tuple, masks: tuple, shape: tuple[int, ...]) -> Any:
@@ -167,8 +169,8 @@ def _batch_masked(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tupl
     return apply(op, aligned(inputs, batched, rank(inputs, batched)), params)
 
 
-def _inside(x: Any, segments: Any) -> Any:
-    """Return whether each index of the inner axis is in each segment, `(..., 1, K)`."""
+def _segment_mask(x: Any, segments: Any) -> Any:
+    """Return a mask `(..., 1, K)` of the indices of the inner axis that are in each segment."""
     places = np.arange(x.shape[1]).astype(segments.dtype)
     return ((places >= segments[..., :1]) & (places < segments[..., 1:]))[..., None, :]
 
@@ -180,20 +182,20 @@ def _segmented(x: Any, y: Any, inside: Any) -> Any:
 @HOST.of(SEGMENTED_MM)
 def _host_segmented(out: Any, params: tuple, x: Any, y: Any, segments: Any) -> Any:
     dtype = out.dtype._numpy
-    return rounded(_segmented(widened(x, dtype), widened(y, dtype), _inside(x, segments)), dtype)
+    return rounded(_segmented(widened(x, dtype), widened(y, dtype), _segment_mask(x, segments)), dtype)
 
 
 @PULLBACK.of(SEGMENTED_MM)
 def _pull_segmented(g: Any, out: Any, params: tuple, needs_grad: tuple, x: Any, y: Any, segments: Any) -> Any:
     x, y = widened(x, out.dtype), widened(y, out.dtype)
-    inside = _inside(x, segments)
+    inside = _segment_mask(x, segments)
     gx, gy = pull_product(widened(g, out.dtype), np.where(inside, x, x.dtype.type(0)), y, needs_grad)
     return np.where(inside, gx, gx.dtype.type(0)) if needs_grad[0] else None, gy, None
 
 
 @PUSHFORWARD.of(SEGMENTED_MM)
 def _push_segmented(tangents: Any, out: Any, params: tuple, x: Any, y: Any, segments: Any) -> Any:
-    inside = _inside(x, segments)
+    inside = _segment_mask(x, segments)
     return bilinear(lambda a, b: _segmented(a, b, inside), tangents[:2], out.dtype, x, y)
 
 

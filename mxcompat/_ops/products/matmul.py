@@ -45,9 +45,9 @@ def inexact(*dtypes: Dtype, name: str = "matmul") -> Dtype:
     for other in dtypes[1:]:
         dtype = promote(dtype, other)
     if dtype._kind not in "fc":
-        given = " and ".join(d._label for d in dtypes)
+        labels = " and ".join(d._label for d in dtypes)
         raise ValueError(
-            f"[{name}] Only inexact types are supported but {given} were provided which results in {dtype._label}, "
+            f"[{name}] Only inexact types are supported but {labels} were provided which results in {dtype._label}, "
             "which is not a floating point type."
         )
     return dtype
@@ -110,7 +110,7 @@ def _matmul_impl(x: Any, y: Any) -> Any:
 
 MATMUL = op("matmul", _matmul_impl, _matmul_aval)
 _WEIGHTS = (SOFTMAX, ASTYPE)
-"""The ops of the left operand of the second product, in attention that is written by hand."""
+"""Ops that produce the attention weights in a program that computes attention by two products."""
 
 
 def matmul(a: array, b: array, /, *, stream: Any = None) -> array:
@@ -154,7 +154,7 @@ def _addmm_aval(c: Aval, a: Aval, b: Aval, *scales: Aval) -> Aval:
             f"[addmm] Only real floating point types are supported but {c.dtype._label}, {a.dtype._label} and "
             f"{b.dtype._label} were provided which results in {dtype._label}, which is not a real floating point type."
         )
-    if dtype._kind == "c":  # MLX makes a product and a sum of complex ones
+    if dtype._kind == "c":  # for complex numbers, MLX computes a product, then a sum that broadcasts
         return aval(broadcast(shape, c.shape), dtype)
     if broadcast(c.shape, shape) != shape:
         raise ValueError("[addmm] input c must broadcast to the output shape")
@@ -232,8 +232,8 @@ def contracted_axes(a: Aval, b: Aval, axes: int | tuple[tuple[int, ...], ...]) -
         if len(axes[0]) != len(axes[1]):
             raise ValueError("[tensordot] axes must have the same size.")
         first, second = (
-            tuple([axis_of(k, x.ndim, message="SmallVector out of range.") for k in given])
-            for given, x in zip(axes, (a, b), strict=True)
+            tuple([axis_of(k, x.ndim, message="SmallVector out of range.") for k in listed])
+            for listed, x in zip(axes, (a, b), strict=True)
         )
     if any(a.shape[i] != b.shape[j] for i, j in zip(first, second, strict=True)):
         raise ValueError("[tensordot] a and b must have the same shape on the contracted axes.")
@@ -270,8 +270,8 @@ def tensordot(a: array, b: array, /, axes: int | Sequence[Sequence[int]] = 2, *,
     Args:
         a: an array.
         b: an array.
-        axes: the number of axes: the last ones of `a` with the first ones of `b`. Or two sequences, the axes of each
-            array.
+        axes: the number of axes: the last ones of `a` with the first ones of `b`. It may also be two sequences, which
+            list the axes of each array.
         stream: accepted, and ignored.
 
     Returns:

@@ -52,8 +52,8 @@ def _host_matmul(out: Any, params: tuple, x: Any, y: Any) -> Any:
     work = wide_dtype(dtype)
     if x.dtype == work and y.dtype == work:
         return multiply(x, y)
-    found = multiply_halves(x, y, dtype)
-    return rounded(multiply(widened(x, dtype), widened(y, dtype)), dtype) if found is None else found
+    product = multiply_halves(x, y, dtype)
+    return rounded(multiply(widened(x, dtype), widened(y, dtype)), dtype) if product is None else product
 
 
 @PULLBACK.of(MATMUL)
@@ -75,8 +75,7 @@ def _expanded(x: Node, axis: int) -> Node:
 
 
 def _matrices(x: Node, y: Node, batched: tuple[bool, ...]) -> tuple[tuple[Node, ...], tuple[int, ...]]:
-    """Return both operands as matrices whose leading axes broadcast as before, and the axes to remove from the
-    result."""
+    """Return both operands as matrices that broadcast as before batching, and the axes to remove from the result."""
     gone = []
     if x.aval.ndim - batched[0] == 1:
         x = _expanded(x, -2)

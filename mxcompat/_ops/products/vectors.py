@@ -115,7 +115,7 @@ VECDOT = op("vecdot", _vecdot_impl, _vecdot_aval, ("axis",))
 
 
 def vecdot(a: array, b: array, /, axis: int = -1, *, stream: Any = None) -> array:
-    """Return the dot products of vectors along an axis. Of complex vectors, the first is conjugated.
+    """Return the dot products of vectors along an axis. If they are complex, the first one is conjugated.
 
     Args:
         a: an array of at least one dimension.
@@ -148,7 +148,7 @@ def _kron_aval(a: Aval, b: Aval) -> Aval:
 
 def _kron_impl(x: Any, y: Any) -> Any:
     dtype = common(x, y)
-    if dtype == np.bool_:  # JAX would multiply, which XLA does not have for bools
+    if dtype == np.bool_:  # JAX multiplies, but XLA has no product of bools
         return jnp.kron(jnp.asarray(x, np.uint8), jnp.asarray(y, np.uint8)).astype(dtype)
     return jnp.kron(jnp.asarray(x, dtype), jnp.asarray(y, dtype))
 

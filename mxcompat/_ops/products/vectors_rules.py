@@ -114,8 +114,8 @@ def vecdot(x: Any, y: Any, axis: int, dtype: Any) -> Any:
 def _host_vecdot(out: Any, params: tuple, x: Any, y: Any) -> Any:
     dtype = promote(from_numpy(x.dtype), from_numpy(y.dtype))  # type: ignore[arg-type]
     total = out.dtype._numpy
-    found = vecdot(converted_on_host(x, dtype), converted_on_host(y, dtype), params[0] % x.ndim, wide_dtype(total))
-    return rounded(found, total)
+    product = vecdot(converted_on_host(x, dtype), converted_on_host(y, dtype), params[0] % x.ndim, wide_dtype(total))
+    return rounded(product, total)
 
 
 @PULLBACK.of(VECDOT)

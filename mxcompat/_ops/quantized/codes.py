@@ -101,7 +101,7 @@ def _to_e2m1(x: Any) -> Any:
 
 
 def _to_e8m0(x: Any) -> Any:
-    """Return the codes of the next powers of two above nonnegative floats, with the rounding of `fp8.to_e8m0`."""
+    """Return the codes of nonnegative floats, each rounded up to a power of two as `fp8.to_e8m0` does."""
     bits = np.ascontiguousarray(x, _f32).view(np.uint32)
     exponent = ((bits >> np.uint32(23)).astype(np.int32) - 127).astype(_f32)
     fraction = (bits & np.uint32(0x7FFFFF)).astype(_f32) * _f32(np.log2(np.e) * 2**-23)
@@ -114,7 +114,7 @@ def grouped(x: Any, how: Scheme) -> Any:
     return x.reshape(*x.shape[:-1], x.shape[-1] // how.group_size, how.group_size)
 
 
-def _over(x: Any, divisor: Any) -> Any:
+def _quotient(x: Any, divisor: Any) -> Any:
     """Return x / divisor, rounded once to the dtype of x."""
     if x.dtype == _f32:
         return x / np.asarray(divisor, _f32)
@@ -130,7 +130,7 @@ def encode(w: Any, how: Scheme, global_scale: Any = None) -> tuple[Any, ...]:
         codes, *scales = _scaled_e2m1(groups, global_scale)
     else:
         x = groups.astype(_f32, copy=False)
-        top = _over(np.abs(x).max(-1), 6.0 if how.bits == 4 else E4M3_MAX)
+        top = _quotient(np.abs(x).max(-1), 6.0 if how.bits == 4 else E4M3_MAX)
         scale, finite = _to_e8m0(top), top < _f32(np.inf)
         x = x / np.where(finite, _small_floats("e8m0")[scale], _f32(0))[..., None]
         scale = np.where(finite, scale, np.uint8(scale_of_others(w.dtype)))
@@ -160,14 +160,14 @@ def _affine(groups: Any, bits: int) -> tuple[Any, Any, Any]:
 
 
 def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
-    scale = _over(np.abs(groups).max(-1), 6)
+    scale = _quotient(np.abs(groups).max(-1), 6)
     up = None
     if global_scale is not None:
         up = LARGEST / global_scale.reshape(())
         scale = scale.astype(_f32) * up
     scale = to_e4m3(scale)
     unit = from_e4m3(scale)[..., None]
-    x = _over(groups, np.where(unit == 0, _f32(1), unit).astype(groups.dtype))
+    x = _quotient(groups, np.where(unit == 0, _f32(1), unit).astype(groups.dtype))
     x = x if up is None else x.astype(_f32) * up
     return np.where(unit == 0, np.uint8(0), _to_e2m1(x)), scale
 

@@ -27,7 +27,7 @@ __all__ = [
 
 _u32, _f32 = np.uint32, np.float32
 E4M3_MAX = 448.0
-E2M1_TIES = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)  # halfway between neighbours of 0, 0.5, 1, 1.5, 2, 3, 4, 6
+E2M1_TIES = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)  # the midpoints between 0, 0.5, 1, 1.5, 2, 3, 4, 6
 E2M1_FAR = 2.0**27
 
 
@@ -63,8 +63,11 @@ def from_e4m3(code: Any) -> Any:
 
 
 def to_e2m1(x: Any) -> Any:
-    """Return the e2m1 codes (uint32) nearest to floats. Ties go towards zero, and the code of -0 is never used. Floats
-    beyond `E2M1_FAR` have the same rounded distance to all codes, so they get the first code."""
+    """Return the e2m1 codes (uint32) nearest to floats.
+
+    Ties go towards zero, and the code of -0 is never used. Beyond `E2M1_FAR`, a float has the same rounded distance to
+    all codes, and gets the first code.
+    """
     x = x.astype(jnp.float32)
     size = jnp.abs(x)
     size = jnp.where(size <= _f32(E2M1_FAR), size, _f32(0))
@@ -74,13 +77,14 @@ def to_e2m1(x: Any) -> Any:
 
 def from_e2m1(code: Any) -> Any:
     """Return the float32 values of e2m1 codes."""
-    size = (_u32(0xC8643210) >> ((code & _u32(7)) << _u32(2))) & _u32(15)  # a table of the doubled values, in nibbles
+    # this constant holds a table of the doubled values, as nibbles
+    size = (_u32(0xC8643210) >> ((code & _u32(7)) << _u32(2))) & _u32(15)
     value = size.astype(jnp.int32).astype(jnp.float32) * _f32(0.5)
     return jnp.where((code & _u32(8)) != 0, -value, value)
 
 
 def to_e8m0(x: Any) -> Any:
-    """Return the codes (uint32) of the next powers of two above nonnegative floats, and the code of 1 for 0.
+    """Return the codes (uint32) of nonnegative floats, each rounded up to a power of two. 0 gets the code of 1.
 
     As in MLX, the exponent comes from a logarithm rounded to float32. So a float just above a power of two may get the
     code of that power.

@@ -82,7 +82,7 @@ def _aval(x: Aval, *inputs: Aval, how: Scheme, transpose: bool) -> Aval:
     scales, biases, w, _ = matrix_inputs(how, inputs)
     _, outer = check_fit("quantized_matmul", x, w, scales, biases, how, transpose)
     dtype = _result("quantized_matmul", x, scales, biases)
-    # As in MLX, a vector or one matrix is multiplied only by the first of several matrices.
+    # As in MLX, a vector or one matrix is multiplied by the first of several matrices only.
     batch = broadcast(x.shape[:-2], w.shape[:-2]) if x.ndim > 2 and w.ndim > 2 else x.shape[:-2]
     return aval((*batch, *x.shape[-2:-1], outer), dtype)
 

@@ -32,7 +32,7 @@ __all__: list[str] = []
 
 
 def _first(x: Any, *parts: Any) -> tuple[Any, ...]:
-    """Return the parts of the quantized matrices. If x is a vector or one matrix, return those of the first matrix."""
+    """Return the parts of the quantized matrices, or of the first matrix only if x is a vector or one matrix."""
     if x.ndim > 2 or parts[-1].ndim <= 2:
         return parts
     return tuple([a if a is None else a.reshape(-1, *a.shape[-2:])[0] for a in parts])
@@ -46,7 +46,7 @@ def _matrix(parts: tuple[Any, ...], how: Scheme, transpose: bool) -> Any:
 
 
 def _product(x: Any, parts: tuple[Any, ...], how: Scheme, transpose: bool, dtype: Any, result: Any) -> Any:
-    """Return the product of x, cast to `dtype`, and one or several quantized matrices, in the dtype `result`."""
+    """Return the product of x, cast to `dtype`, and quantized matrices. The product has the dtype `result`."""
     scales, biases, w = parts
     matrices = stored(how, scales, biases, w) if x.size and w.size else None
     if matrices is None:
@@ -87,7 +87,7 @@ def _push_product(tangents: Any, out: Any, params: tuple, x: Any, *inputs: Any) 
     parts = _first(x, *matrix_inputs(how, inputs)[:3])
     x = widened(x, out.dtype)
     total = np.zeros((), x.dtype) if t is None else _product(t, parts, how, transpose, out.dtype, x.dtype)
-    if any(m is not None for m in moved):  # tangents of scales and biases, in which the matrix is linear
+    if any(m is not None for m in moved):  # add the tangents of scales and biases, because the matrix is linear in both
         filled = [np.zeros(p.shape, p.dtype) if m is None else m for m, p in zip(moved, parts[:2], strict=False)]
         if parts[2] is not inputs[2]:
             return None
@@ -116,7 +116,7 @@ def _padded_product(node: Node, axis: int, pad: Padding) -> Node:
     if k < -2:
         return again(node, tuple([stretched(i, k, pad) for i in node.inputs]))
     if not node.params[1]:
-        raise Exact  # the axis is packed
+        raise Exact  # the words pack several elements along this axis
     return again(node, (x, *[pad(i, i.aval.ndim - 2) for i in matrix]))
 
 
@@ -179,14 +179,14 @@ def _push_gather(tangents: Any, y: Any, params: tuple, x: Any, *inputs: Any) -> 
 @BATCH.of(GATHER_QMM, GATHER_QMM_FP)
 def _batch_gather(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple[bool, ...], size: int) -> Node | None:
     how, _, left, right, _ = params
-    place = 4 if how.mode == "affine" else 3  # the position of the matrix numbers among the inputs
+    place = 4 if how.mode == "affine" else 3  # the index of the first input that holds matrix numbers
     if left or not right or any(on for k, on in enumerate(batched) if k not in (0, place)):
         return None
     batch = max(inputs[0].aval.ndim - batched[0] - 2, inputs[place].aval.ndim - batched[place])
-    given = list(inputs)
-    (given[0],) = aligned(inputs[:1], batched[:1], batch + 2)
-    (given[place],) = aligned(inputs[place : place + 1], batched[place : place + 1], batch)
-    return apply(op, tuple(given), params)
+    operands = list(inputs)
+    (operands[0],) = aligned(inputs[:1], batched[:1], batch + 2)
+    (operands[place],) = aligned(inputs[place : place + 1], batched[place : place + 1], batch)
+    return apply(op, tuple(operands), params)
 
 
 COST.of(QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP, GATHER_QMM, GATHER_QMM_FP)(quantized_cost)

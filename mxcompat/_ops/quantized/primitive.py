@@ -54,7 +54,7 @@ def _is_read(x: Any, how: Scheme, parts: tuple[Any, ...]) -> bool:
     return reads(x.dtype, *[p.dtype for p in parts[:-1]]) if how.mode == "affine" else reads(x.dtype)
 
 
-def _named(how: Scheme, inputs: tuple, left: bool, right: bool, scaled: bool) -> tuple[Any, ...]:
+def _split_inputs(how: Scheme, inputs: tuple, left: bool, right: bool, scaled: bool) -> tuple[Any, ...]:
     """Return words, scales, biases, the matrix numbers of the left and the right side, and the global scales. A missing
     input is None."""
     scales, biases, w, rest = matrix_inputs(how, inputs)
@@ -65,7 +65,7 @@ def _named(how: Scheme, inputs: tuple, left: bool, right: bool, scaled: bool) ->
 
 
 def _plain(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Any:
-    w, scales, biases, lhs, rhs, units = _named(how, inputs, left, right, scaled)
+    w, scales, biases, lhs, rhs, units = _split_inputs(how, inputs, left, right, scaled)
     dtype = x.dtype
     parts = [w, scales]
     if biases is not None:
@@ -109,7 +109,7 @@ def _flat(a: Any) -> Any:
 
 
 def _foreign(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool) -> Any:
-    w, scales, biases, lhs, rhs, units = _named(how, inputs, left, right, scaled)
+    w, scales, biases, lhs, rhs, units = _split_inputs(how, inputs, left, right, scaled)
     columns = scales.shape[-1] * how.group_size
     inner, outer = (columns, w.shape[-2]) if transpose else (w.shape[-2], columns)
     own = x.shape[:-2]
@@ -134,7 +134,7 @@ def _foreign(x: Any, *inputs: Any, how: Scheme, transpose: bool, left: bool, rig
 
 
 def _numbers(chosen: Any, count: int, axes: tuple[int, ...], lead: tuple[int, ...]) -> Any:
-    """Return the number of the matrix for each product, of `count` matrices with these leading axes."""
+    """Return the number of the matrix for each product. There are `count` matrices, with these leading axes."""
     numbers = np.arange(count).reshape(axes) if chosen is None else jnp.clip(chosen, 0, count - 1)
     return jnp.broadcast_to(numbers, lead).reshape(-1).astype(np.int32)
 
@@ -194,9 +194,9 @@ def _batched(args: tuple, dims: tuple, **params: Any) -> tuple[Any, int]:
     if params["left"] or any(d is not None for d in dims[1:]):
         return jax.vmap(partial(_plain, **params), dims)(*args), 0
     x = jnp.moveaxis(x, dims[0], 0)
-    w, _, _, _, rhs, _ = _named(params["how"], tuple(inputs), False, params["right"], params["scaled"])
+    w, _, _, _, rhs, _ = _split_inputs(params["how"], tuple(inputs), False, params["right"], params["scaled"])
     lead = rhs.ndim if params["right"] else w.ndim - 2
-    own = x.ndim - 3  # -1 for a vector, which is multiplied by a single matrix
+    own = x.ndim - 3  # this is -1 for a vector, which is multiplied by a single matrix
     if own < lead and lead:
         x = x.reshape(x.shape[0], *[1] * (lead - own), *x.shape[1:])
     return _primitive().bind(x, *inputs, **params), 0

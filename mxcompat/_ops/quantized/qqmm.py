@@ -75,11 +75,11 @@ def _check(name: str, x: Aval, w: Aval, scales: Aval | None, how: Scheme) -> int
 
 def scaling_inputs(inputs: tuple, quantized: bool, left: bool, right: bool) -> tuple[Any, Any, Any, tuple]:
     """Return scales, the indices of both sides, and the global scales. Missing ones are None."""
-    given = list(inputs)
-    scales = given.pop(0) if quantized else None
-    lhs = given.pop(0) if left else None
-    rhs = given.pop(0) if right else None
-    return scales, lhs, rhs, tuple(given) or (None, None)
+    remaining = list(inputs)
+    scales = remaining.pop(0) if quantized else None
+    lhs = remaining.pop(0) if left else None
+    rhs = remaining.pop(0) if right else None
+    return scales, lhs, rhs, tuple(remaining) or (None, None)
 
 
 def _aval(x: Aval, w: Aval, *inputs: Aval, how: Scheme, quantized: bool) -> Aval:
@@ -109,15 +109,15 @@ def _operands(
     """Return the nodes of the given arrays. Raises MLX's ValueError for global scales that do not fit."""
     nodes = [require_array(a, name) for a in (x, w, *(() if scales is None else (scales,)))]
     nodes += [require_array(i, name) for i in indices if i is not None]
-    given = [require_array(s, name) for s in global_scales if s is not None]
-    if given and name == "qqmm":
-        for scale in given:
+    scale_nodes = [require_array(s, name) for s in global_scales if s is not None]
+    if scale_nodes and name == "qqmm":
+        for scale in scale_nodes:
             check_global_scale(name, how, scale.aval)
-    if len(given) == 1:
+    if len(scale_nodes) == 1:
         raise ValueError(
             f"[{name}] For nvfp4 mode, either both global_scale_x and global_scale_w must be provided, or neither."
         )
-    return (*nodes, *given)
+    return (*nodes, *scale_nodes)
 
 
 def qqmm(

@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 _f32 = np.float32
-LARGEST = _f32(E4M3_MAX * 6)  # the largest value that an e4m3 scale times an e2m1 element has
+LARGEST = _f32(E4M3_MAX * 6)  # the largest product of an e4m3 scale and an e2m1 element
 _AFFINE_BITS = (1, 2, 3, 4, 5, 6, 8)
 
 
@@ -153,7 +153,7 @@ def _affine(groups: Any, bits: int) -> tuple[Any, Any, Any]:
     if bits == 1:
         bias = low
     else:
-        # The bound farther from 0, and 0 itself, are the exact values of codes.
+        # Codes represent 0 and the bound farther from 0 exactly.
         below = jnp.abs(low) > jnp.abs(high)
         scale = jnp.where(below, scale, -scale)
         edge = jnp.where(below, low, high)
@@ -193,7 +193,7 @@ def _scaled_e2m1(groups: Any, global_scale: Any) -> tuple[Any, Any]:
         scale = scale.astype(jnp.float32) * up
     scale = to_e4m3(scale)
     unit = from_e4m3(scale)[..., None]
-    x = quotient(groups, jnp.where(unit == 0, _f32(1), unit).astype(dtype))  # in the dtype of w
+    x = quotient(groups, jnp.where(unit == 0, _f32(1), unit).astype(dtype))  # the quotient is rounded to the dtype of w
     if global_scale is not None:
         x = x.astype(jnp.float32) * up
     return jnp.where(unit == 0, np.uint32(0), to_e2m1(x)), scale.astype(jnp.uint8)
@@ -264,7 +264,7 @@ def decode(codes: Any, scales: Any, biases: Any, how: Scheme, dtype: Any) -> Any
     wide = jnp.float64 if dtype == jnp.float64 else jnp.float32
     groups = codes.reshape(*codes.shape[:-1], codes.shape[-1] // how.group_size, how.group_size)
     if how.mode == "affine":
-        # The codes fit into int32, for which CPUs have a conversion instruction.
+        # CPUs have an instruction that converts int32, and the codes fit into int32.
         x = groups.astype(jnp.int32).astype(wide) * scales[..., None].astype(wide) + biases[..., None].astype(wide)
     else:
         x = from_e2m1(groups) if how.bits == 4 else from_e4m3(groups)
@@ -312,7 +312,7 @@ def _dequantize_impl(scales: Any, w: Any, *more: Any, how: Scheme, dtype: Dtype 
         step = promote(from_numpy(scales.dtype), from_numpy(biases.dtype))._numpy  # type: ignore[arg-type]
         both = jnp.broadcast_arrays(scales.astype(step), biases.astype(step))
         scales, biases = (jnp.repeat(x, how.group_size, -1) for x in both)
-        x = codes.astype(step) * scales + biases  # rounded twice, as MLX does
+        x = codes.astype(step) * scales + biases  # MLX rounds twice here
         return x if dtype is None else x.astype(dtype._numpy)
     out = dtype._numpy if dtype is not None else np.dtype(np.float32) if more else _d.bfloat16._numpy
     if not more:
@@ -322,7 +322,7 @@ def _dequantize_impl(scales: Any, w: Any, *more: Any, how: Scheme, dtype: Dtype 
 
 
 DEQUANTIZE = op("dequantize", _dequantize_impl, _dequantize_aval, ("how", "dtype"), smooth=slice(None, None, 2))
-"""Its inputs are the scales, the words, and the biases or the global scale."""
+"""The op of `dequantize`. Its inputs are the scales, the words, and the biases or the global scale."""
 
 
 def dequantize(

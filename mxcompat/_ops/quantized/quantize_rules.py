@@ -80,7 +80,7 @@ def _host_dequantize(out: Any, params: tuple, scales: Any, w: Any, *more: Any) -
     for some in _blocks(len(scales), how):
         x = unpack(words[some], how.bits).astype(step)
         np.multiply(x, scales[some], x)
-        of_groups[some] = rounded(np.add(x, biases[some], x), dtype)  # rounded twice, as MLX does
+        of_groups[some] = rounded(np.add(x, biases[some], x), dtype)  # MLX rounds twice here
     return values
 
 

@@ -29,7 +29,8 @@ def _kinds(how: Scheme, scales: Any, biases: Any) -> tuple[int, int, int] | None
 
 
 def stored(how: Scheme, scales: Any, biases: Any, words: Any, units: Any = None) -> Stored | None:
-    """Return quantized matrices as C reads them, or None if C cannot. All arrays have the same leading axes."""
+    """Return quantized matrices as C reads them, or None if C does not support them. All arrays have the same leading
+    axes."""
     kinds = _kinds(how, scales, biases)
     if kinds is None:
         return None

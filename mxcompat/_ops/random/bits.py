@@ -34,14 +34,13 @@ def bits(key: Any, shape: tuple[int, ...]) -> Any:
     place = lax.iota(np.uint32, size)
     first = place < half
     low = jnp.where(first, place, place - half)
-    # Each element hashes its own pair and keeps one of the two results. This hashes everything twice, but it is one
-    # elementwise loop that fuses with its consumer. Joining two halves would take XLA longer to compile and to run.
+    # Hash each element's pair and keep one result: twice the work, but one loop that fuses with its consumer.
     words = _hash(key, low, _partner(low, size))
     return jnp.where(first, *words).reshape(shape)
 
 
 def split_words(key: Any, size: int) -> Any:
-    """Return the same words, flat, for the few words of a key."""
+    """Return the words of `bits`, flat, for sizes of a few words, as keys have."""
     if size == 0:
         return jnp.zeros((0,), np.uint32)
     low = lax.iota(np.uint32, (size + 1) // 2)
@@ -51,8 +50,8 @@ def split_words(key: Any, size: int) -> Any:
 
 
 def _partner(low: Any, size: int) -> Any:
-    """Return the counter that is hashed together with `low`. For an odd size, the last one has none, which counts as
-    0."""
+    """Return the counter that is hashed together with `low`. For an odd size, the last counter has no partner, so 0 is
+    used."""
     half = np.uint32((size + 1) // 2)
     high = low + half
     return jnp.where(low == half - np.uint32(1), np.uint32(0), high) if size % 2 else high
@@ -73,7 +72,10 @@ def _hash(key: Any, x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def unit(key: Any, shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
-    """Return uniform numbers in [0, 1) with a floating dtype: words over 2^32 - 1 (in float32: 2^32), kept below 1."""
+    """Return uniform numbers in [0, 1) with a floating dtype.
+
+    They are words divided by 2^32 - 1 (in float32: 2^32), kept below 1.
+    """
     fractions = bits(key, shape).astype(np.float32) * np.float32(2.0**-32)
     fractions = jnp.minimum(fractions, _below_one(np.float32))
     if dtype == np.float32:

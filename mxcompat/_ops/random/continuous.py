@@ -64,7 +64,7 @@ def uniform(
 
     Args:
         low: lower bound; a number, or an array that broadcasts to `shape`.
-        high: upper bound, likewise.
+        high: upper bound; a number, or an array that broadcasts to `shape`.
         shape: the shape of the result.
         dtype: float32, float16 or bfloat16.
         key: a key; by default a new key, split off the implicit key.
@@ -102,7 +102,7 @@ def _normal(key: Any, *rest: Any, shape: tuple[int, ...], dtype: Dtype, given: t
     loc = cast(next(parameters), kind) if given[0] else None
     scale = cast(next(parameters), kind) if given[1] else None
     if dtype._kind == "c":
-        parts = erfinv_by_xla(_symmetric(key, (*shape, 2)))  # each part has variance 1/2
+        parts = erfinv_by_xla(_symmetric(key, (*shape, 2)))  # each of the two parts has variance 1/2
         x = lax.complex(parts[..., 0], parts[..., 1])
         if scale is not None:
             x = x * scale
@@ -246,7 +246,7 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, shape: tuple[int, ...], 
 
 
 def _wide(function: Any, x: Any) -> Any:
-    """Return a function of half-precision numbers, computed in float32 and then rounded."""
+    """Apply a function to half-precision numbers in float32, and round the result."""
     return function(x.astype(np.float32)).astype(x.dtype)
 
 
@@ -265,7 +265,7 @@ def truncated_normal(
 
     Args:
         lower: lower bound; a number, or an array that broadcasts to `shape`.
-        upper: upper bound, likewise.
+        upper: upper bound; a number, or an array that broadcasts to `shape`.
         shape: the shape of the result; by default the broadcast shape of the bounds.
         dtype: float32, float16 or bfloat16.
         key: a key; by default a new key, split off the implicit key.

@@ -138,17 +138,17 @@ def roots(cov: Any) -> tuple[Any, Any, Any] | None:
 
 @HOST.of(MULTIVARIATE_NORMAL)
 def _multivariate_normal(out: Aval, params: tuple, key: np.ndarray, mean: Any, cov: Any) -> Any:
-    found = roots(cov)
-    if found is None:
+    decomposed = roots(cov)
+    if decomposed is None:
         return None
-    left, values, right = found
+    left, values, right = decomposed
     x = normals(key, out.shape) * _ROOT
     x = np.matmul(x[..., None, :], (left * values[..., None, :]) @ right)[..., 0, :]
     return x.astype(out.dtype._numpy) + cast(mean, out.dtype._numpy)
 
 
 def _through_root(parts: tuple[Any, Any, Any], moved: Any) -> Any:
-    """Return the derivative of the square root R, which is its own transpose: the X with R X + X R = `moved`."""
+    """Return the X with R X + X R = `moved`: the derivative of the square root R. It is its own transpose."""
     left, values, _ = parts
     sums = values[..., :, None] + values[..., None, :]
     turned = np.swapaxes(left, -1, -2) @ moved @ left
@@ -211,7 +211,7 @@ def _truncated_slopes(params: tuple, key: Any, lower: Any, upper: Any) -> tuple[
     x = drawn * (high - low) + low
     z = root * wide(erfinv, x)
     top = np.minimum(z, upper)
-    above = top > lower  # at a tie of a minimum or maximum, the second operand has the whole derivative
+    above = top > lower  # at a tie of a minimum or maximum, the second operand gets the whole derivative
     shares = above & (z < upper), above & (z >= upper), top <= lower
     inside, at_upper, at_lower = (share.astype(np.float32) for share in shares)
     noise = drawn.astype(np.float32)

@@ -42,11 +42,10 @@ __all__ = [
 def _randint(key: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: Dtype) -> Any:
     low, high = jnp.asarray(low), jnp.asarray(high)
     x = converted(jnp.floor(between(key, low, high, shape, np.float32)), dtype)
-    # Rounding to float32 can reach the upper bound, or go below the lower bound. The upper bound loses 1 before its
-    # cast, so that 256 is valid for uint8.
+    # Rounding to float32 may leave the bounds. Subtract 1 before the cast, so that 256 is a valid bound for uint8.
     last = high.astype(np.int32) - np.int32(1) if high.dtype == bool else high - jnp.asarray(1, high.dtype)
     last, low = converted(last, dtype), converted(low, dtype)
-    if dtype._kind == "b":  # XLA would make a clamp from the two, which it does not have for bools
+    if dtype._kind == "b":  # XLA would merge the minimum and maximum into a clamp, which it does not have for bools
         return (x & last) | low
     return jnp.maximum(jnp.minimum(x, last), low)
 
@@ -73,7 +72,7 @@ def randint(
 
     Args:
         low: lower bound; a number, or an array that broadcasts to `shape`.
-        high: upper bound, likewise.
+        high: upper bound; a number, or an array that broadcasts to `shape`.
         shape: the shape of the result.
         dtype: an integer dtype, or bool.
         key: a key; by default a new key, split off the implicit key.
@@ -174,8 +173,7 @@ CATEGORICAL = op("random_categorical", _categorical, _infer_categorical, ("axis"
 
 
 def _categorical_line(key: Any, logits: Any, shape: tuple[int, ...]) -> Any:
-    """Return draws from one distribution: the indices of uniform numbers in its cumulative weights, up to the last
-    index."""
+    """Return draws from one distribution: for each uniform number, the index of its place in the cumulative weights."""
     kind = np.float32 if logits.dtype.kind == "c" else promote(from_numpy(logits.dtype), _float32)._numpy  # type: ignore[arg-type]
     line = cast(logits, kind).reshape(-1)
     most = jnp.max(line)  # infinite logits share the probability equally
@@ -237,7 +235,7 @@ def categorical(
     size, ndim = x.aval.shape, x.aval.ndim
     axis = axis_of(axis, ndim, message="[categorical] Invalid axis {axis} for logits with {ndim} dimensions.") - ndim
     reduced = size[: axis + ndim] + size[axis + ndim + 1 :]
-    single = size[axis] == x.aval.size != 0  # MLX draws from one distribution in another way than from several
+    single = size[axis] == x.aval.size != 0  # MLX uses another method for one distribution than for several
     if num_samples is not None and single:
         return wrap(apply(CATEGORICAL_LINE, (drawn, x), ((*reduced, num_samples),)))
     if num_samples is not None:
@@ -304,7 +302,7 @@ def permutation(x: int | array, axis: int = 0, key: array | None = None, stream:
     axis = integer(axis)
     if isinstance(x, array):
         drawn = key_node(key, "permutation")
-        along = axis_of(axis, x._node.aval.ndim, message="SmallVector out of range.")  # MLX's own words
+        along = axis_of(axis, x._node.aval.ndim, message="SmallVector out of range.")  # MLX's message, word for word
         return wrap(apply(PERMUTE, (drawn, x._node), (along,)))
     if not isinstance(x, int):
         raise expected("permutation", "an int or an array as x", x)

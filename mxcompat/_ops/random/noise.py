@@ -13,7 +13,7 @@ __all__ = ["SQRT2", "between", "cast", "gumbel_noise", "random_words", "unit", "
 
 SQRT2 = math.sqrt(2.0)
 
-_OVER_2_32 = np.array(2.0**-32, np.float32)  # a 0-d array, which NumPy handles faster than a number
+_OVER_2_32 = np.array(2.0**-32, np.float32)  # NumPy handles a 0-d array faster than a number
 _BELOW_ONE = {d: np.nextafter(np.ones((), d), np.zeros((), d)) for d in (np.dtype(np.float32), np.dtype(np.float16))}
 
 
@@ -49,7 +49,7 @@ def cast(x: Any, dtype: np.dtype) -> Any:
 
 
 def wide(function: Any, x: Any) -> Any:
-    """Return a function of half-precision numbers, computed in float32 and then rounded."""
+    """Apply a function to half-precision numbers in float32, and round the result."""
     return function(x) if x.dtype == np.float32 else function(x.astype(np.float32)).astype(x.dtype)
 
 

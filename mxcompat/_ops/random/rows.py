@@ -59,8 +59,8 @@ def _is_at_once(name: str, flags: tuple[bool, ...]) -> bool:
     return name in OF_EACH and flags[0] and not (name == "random_categorical" and flags[1])
 
 
-def _under(x: Any, ndim: int) -> Any:
-    """Return an array with `ndim` axes; the new axes come after the first."""
+def _with_dimensions(x: Any, ndim: int) -> Any:
+    """Return an array with `ndim` axes. New axes of size 1 come after the first axis."""
     return x.reshape(x.shape[0], *[1] * (ndim - x.ndim), *x.shape[1:])
 
 
@@ -71,7 +71,10 @@ def _rows(out: Aval, params: tuple, *inputs: Any) -> Any:
     if _is_at_once(name, flags):
         ndim = len(out.shape)
         return rule(
-            out, given, inputs[0], *[_under(x, ndim) if on else x for x, on in zip(inputs[1:], flags[1:], strict=True)]
+            out,
+            given,
+            inputs[0],
+            *[_with_dimensions(x, ndim) if on else x for x, on in zip(inputs[1:], flags[1:], strict=True)],
         )
     result = np.empty(out.shape, out.dtype._numpy)
     for k in range(size):
@@ -96,6 +99,6 @@ def one_by_one(op: Op, params: tuple, inputs: Sequence[Node], batched: Sequence[
         return apply(_ROWS, tuple(inputs), (op.name, params, tuple(batched), size))
     draws = []
     for k in range(size):
-        given = [wrap(n)[k]._node if on else n for n, on in zip(inputs, batched, strict=True)]
-        draws.append(apply(op, tuple(given), params))
+        row = [wrap(n)[k]._node if on else n for n, on in zip(inputs, batched, strict=True)]
+        draws.append(apply(op, tuple(row), params))
     return apply(TABLE["stack"], tuple(draws), (0,))

@@ -59,14 +59,14 @@ def words_of_each(keys: np.ndarray, size: int) -> np.ndarray:
 
 
 def _in_c(keys: np.ndarray, size: int) -> np.ndarray:
-    made = np.empty((len(keys), size + size % 2), np.uint32)
-    native.random_words(made, np.ascontiguousarray(keys), size % 2)
-    return made[:, :size]
+    rows = np.empty((len(keys), size + size % 2), np.uint32)
+    native.random_words(rows, np.ascontiguousarray(keys), size % 2)
+    return rows[:, :size]
 
 
 def chain(key: np.ndarray, count: int) -> np.ndarray:
-    """Return a key split `count` times, an array of shape (count, 2, 2). Each row comes from the first key of the row
-    before."""
+    """Return a key split `count` times, an array of shape (count, 2, 2). Each row is split from the first key of the
+    row before."""
     if native is not None:
         links = np.empty((count, 2, 2), np.uint32)
         for link in links:
@@ -74,27 +74,28 @@ def chain(key: np.ndarray, count: int) -> np.ndarray:
             key = link[0]
         return links
     first, second = key.tolist()
-    found = []
+    pieces = []
     for _ in range(count):
         both = _few(first, second, 2, 4)
-        found.append(both.to_bytes(32, "little"))
+        pieces.append(both.to_bytes(32, "little"))
         first, second = both & _WORD, both >> 64 & _WORD
-    return np.frombuffer(b"".join(found), np.uint64).astype(np.uint32).reshape(count, 2, 2)
+    return np.frombuffer(b"".join(pieces), np.uint64).astype(np.uint32).reshape(count, 2, 2)
 
 
 @lru_cache(2 * FEW_PAIRS)
 def _lanes(pairs: int, size: int) -> tuple[int, int, int]:
-    """Return Python integers with a 64-bit lane for each pair: one with a 1 in each lane, one with the low counters,
-    and one with the high counters."""
+    """Return three Python integers with a 64-bit lane for each pair. The lanes hold a 1, the low counter and the high
+    counter."""
     ones = sum(1 << 64 * k for k in range(pairs))
     low = sum(k << 64 * k for k in range(pairs))
-    # for an odd size, the last one has no partner, which counts as 0
+    # for an odd size, the last counter has no partner, so 0 is used
     high = sum((pairs + k) % size << 64 * k for k in range(pairs))
     return ones, low, high
 
 
 def _few(first: int, second: int, pairs: int, size: int) -> int:
-    """Return the words of a key as one number, with a lane of 64 bits for each; one word more if `size` is odd."""
+    """Return the words of a key as one integer with a 64-bit lane for each word. For an odd `size`, it has one more
+    word."""
     ones, low, high = _lanes(pairs, size)
     mask = ones * _WORD
     keys = (first * ones, second * ones, (first ^ second ^ PARITY) * ones)
@@ -102,7 +103,7 @@ def _few(first: int, second: int, pairs: int, size: int) -> int:
     y = (high + keys[1]) & mask
     for group in range(5):
         for d in ROTATIONS[group & 1]:
-            x += y  # its carry stays in the lane, so only `y` needs a mask
+            x += y  # the carry of `x` stays in its lane, so only `y` needs a mask
             y = (x ^ (y << d | y >> 32 - d)) & mask
         x += keys[(group + 1) % 3]
         y = (y + keys[(group + 2) % 3] + ones * (group + 1)) & mask

@@ -34,8 +34,8 @@ def over_axes(op: Op, params: tuple, inputs: tuple, batched: Any, size: int) -> 
 
 
 def along_axis(place: int, keepdims: bool = False) -> Any:
-    """Return the batching rule of an op whose params have the axis (or None) at index `place`, and maybe keepdims after
-    it."""
+    """Return the batching rule of an op. Its params have the axis (or None) at index `place`, and keepdims after it if
+    `keepdims` is set."""
 
     def rule(op: Op, params: tuple, inputs: tuple, batched: Any, size: int) -> Node:
         (x,) = inputs

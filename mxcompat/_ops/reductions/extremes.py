@@ -67,15 +67,14 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
         x = primals[0]
         extreme = reduce(x, axis=axes, keepdims=True)
         out = extreme if keepdims else lax.squeeze(extreme, axes)
-        if is_forward():  # forward, the first of equal elements has the tangent; backward, equal elements share
+        # in forward mode, the first of equal elements has the tangent; in reverse mode, equal elements share
+        if is_forward():
             chosen = _indices(x, axes) == _first_index(x, axes, worst)
             moved = jnp.where(chosen, tangents[0], jnp.zeros((), x.dtype))
             return out, jnp.sum(moved, axis=axes, keepdims=keepdims, dtype=x.dtype)
         equal = (x == extreme).astype(x.dtype)
         count = jnp.sum(equal, axis=axes, keepdims=True, dtype=x.dtype)
-        # XLA may compute x twice and round differently (a product and a sum as one operation or as two), so that no
-        # element equals the extreme. Only then is the index of the extreme searched, which takes long; it gets the
-        # gradient.
+        # If XLA computes x twice with different rounding, no element equals the extreme. Then search for its index.
         lost = (count == 0) & (extreme == extreme)
         nowhere = jnp.full(extreme.shape, -1, jnp.int32)
         some = jnp.any(count == 0)
@@ -98,13 +97,14 @@ def _extreme(reduce: Callable[..., Any], worst: float) -> Callable[..., Any]:
     @of_complex.defjvp
     def complex_jvp(axes: tuple[int, ...], keepdims: bool, primals: Any, tangents: Any) -> Any:
         out = of_complex(*primals, axes, keepdims)
-        x = lax.stop_gradient(primals[0])  # JAX cannot differentiate that search a second time
+        x = lax.stop_gradient(primals[0])  # JAX cannot differentiate the search of `_extreme_of_complex` a second time
         extreme, index = _extreme_of_complex(x, axes, worst)
         share = (_indices(x, axes) == index).astype(x.dtype)
         if not is_forward():
             equal = (x == extreme).astype(x.dtype)
             count = jnp.sum(equal, axis=axes, keepdims=True)
-            share = jnp.where(count == 0, share, equal / jnp.where(count == 0, 1, count))  # as for real numbers
+            # equal elements share, as real numbers do
+            share = jnp.where(count == 0, share, equal / jnp.where(count == 0, 1, count))
             share = jnp.where(extreme == extreme, share, math.nan)
         return out, jnp.sum(share * tangents[0], axis=axes, keepdims=keepdims)
 
@@ -118,7 +118,7 @@ def _extreme_of_complex(x: Any, axes: tuple[int, ...], worst: float) -> tuple[An
     if size_of(x, axes) == 1:
         return x, jnp.zeros(
             tuple(1 if k in axes else n for k, n in enumerate(x.shape)), jnp.int32
-        )  # of one element, MLX keeps the part that is no NaN
+        )  # for a single element, MLX keeps a part that is not NaN
 
     def better(a: Any, b: Any) -> Any:
         (re, im, index), (other, imaginary, behind) = a, b
@@ -228,7 +228,7 @@ def _first_found(find: Callable[..., Any], x: Any, axis: int) -> Any:
 
 
 def _in_two_passes(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
-    """Return the first index of the largest (smallest) element: first its value, then its index.
+    """Return the first index of the largest (smallest) element, after a first pass that finds its value.
 
     XLA may compute x twice and round differently, so that no element equals the value. Then the element must be
     searched for.

@@ -30,10 +30,10 @@ def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
             return x.reshape(out.shape)
         if is_half(out):
             return in_float32(ufunc, out, x, axes).astype(out.dtype._numpy)
-        found = reduced(ufunc, x, axes, keepdims)
+        result = reduced(ufunc, x, axes, keepdims)
         if out.dtype._kind == "c":
-            return np.where(found == found, found, np.complex64(np.nan))
-        return found
+            return np.where(result == result, result, np.complex64(np.nan))
+        return result
 
     return rule
 
@@ -64,8 +64,8 @@ def _at_first(t: Any, x: Any, params: tuple, search: Callable[..., Any]) -> Any:
     sizes = tuple([x.shape[k] for k in kept])
     rows = x.transpose(order).reshape(*sizes, -1)
     place = search(rows, axis=-1)[..., None]
-    found = np.take_along_axis(t.transpose(order).reshape(rows.shape), place, -1)[..., 0]
-    return found.reshape([1 if k in axes else n for k, n in enumerate(x.shape)]) if keepdims else found
+    tangent = np.take_along_axis(t.transpose(order).reshape(rows.shape), place, -1)[..., 0]
+    return tangent.reshape([1 if k in axes else n for k, n in enumerate(x.shape)]) if keepdims else tangent
 
 
 def _count_equal(equal: Any, params: tuple, dtype: Any) -> Any:
@@ -90,8 +90,8 @@ def _place(name: str) -> Callable[..., Any]:
         if axis is None:
             x, axis = x.reshape(-1), 0
         search = getattr(widened(x), name) if x.size < policy.LONG_SUM else partial(places_in_blocks, name, x)
-        found = search(axis).astype(_UINT32)
-        return found.reshape(out.shape) if keepdims else found
+        places = search(axis).astype(_UINT32)
+        return places.reshape(out.shape) if keepdims else places
 
     return rule
 

@@ -1,8 +1,8 @@
-"""The derivative of a product: for each element the product of all others. Division would fail, as there may be zeros.
+"""The derivative of a product: for each element, the product of all other elements.
 
-The elements of an axis are multiplied in pairs, then the products in pairs, until one is left. On the way back, the
-product of all elements except one is the product outside its pair, times its partner. That takes three multiplications
-for each element, on contiguous slices.
+Division would fail, because some elements may be zero. The elements of an axis are multiplied in pairs, then the
+products in pairs, until one is left. On the way back, the product of all elements except one is the product outside its
+pair, times its partner. That takes three multiplications for each element, on contiguous slices.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ __all__ = ["argpartition", "partition", "topk"]
 
 
 def _suits(x: Any, kth: int, axis: int) -> bool:
-    """Return whether to search only for the few elements of the shorter side."""
+    """Return True if the partition needs only the few elements of its shorter side."""
     n = x.shape[axis]
     few = n >= policy.PARTITIONED_AXIS and min(kth + 1, n - kth) <= n * policy.PARTITIONED_SHARE
     return few and is_float(x) and x.dtype.itemsize <= 4 and on_cpu()
@@ -71,8 +71,8 @@ def _exchanged(chosen: Any, start: int, n: int) -> Any:
         few = chosen.shape[0]
         inside = (chosen >= start) & (chosen < start + few)
         stays = jnp.zeros(few, bool).at[jnp.where(inside, chosen - start, few)].set(True, mode="drop")
-        leaving = start + jnp.argsort(stays)  # the displaced numbers first
-        vacant = chosen[jnp.argsort(inside)]  # the indices outside of the range first
+        leaving = start + jnp.argsort(stays)  # the displaced numbers come first
+        vacant = chosen[jnp.argsort(inside)]  # the indices outside of the range come first
         to = jnp.where(jnp.arange(few) < few - jnp.sum(inside), vacant, n)
         places = jnp.arange(n, dtype=jnp.int32).at[to].set(leaving.astype(jnp.int32), mode="drop")
         return lax.dynamic_update_slice(places, chosen, (start,))
@@ -156,8 +156,8 @@ def _topk(x: Any, k: int, axis: int | None) -> Any:
         return lax.slice_in_dim(sorted_values(x, axis), x.shape[axis] - k, None, axis=axis)
     rows = jnp.moveaxis(x.astype(jnp.uint8) if x.dtype.kind == "b" else x, axis, -1)
     if is_float(rows):
-        rows = one_nan(rows)  # top_k distinguishes their signs
-    # flipped twice, so that of equal elements the later ones are chosen, in their order
+        rows = one_nan(rows)  # `top_k` distinguishes the signs of NaNs
+    # `top_k` prefers the earlier of equal elements: with both flips, the later ones are chosen, in their order
     out = jnp.moveaxis(jnp.flip(lax.top_k(jnp.flip(rows, -1), k)[0], -1), -1, axis)
     return out != 0 if x.dtype.kind == "b" else out
 

@@ -136,13 +136,13 @@ def _logsumexp_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[
 
 
 def _largest(x: Any, axes: tuple[int, ...]) -> Any:
-    """Return the largest element. For complex numbers, its imaginary part is that of MLX's branch."""
+    """Return the largest element. Among complex numbers, choose one whose imaginary part is on MLX's branch."""
     return lax.stop_gradient(jnp.max(x, axis=axes, keepdims=True))
 
 
 def _of_truth(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    found = folded(ufunc, truth, x, (), axes)
-    return found if keepdims else lax.squeeze(found, axes)
+    result = folded(ufunc, truth, x, (), axes)
+    return result if keepdims else lax.squeeze(result, axes)
 
 
 def _check_logsumexp(a: Aval, axis: Any) -> None:

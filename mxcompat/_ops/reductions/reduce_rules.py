@@ -187,8 +187,7 @@ BATCH[TABLE["any"]] = over_axes
 
 @TANGENT_DTYPE.of(TABLE["all"], TABLE["any"])
 def _tangent_of_all(tangents: Sequence[Dtype], operands: Sequence[Aval], result: Aval) -> Dtype:
-    """Return the tangent dtype of `all` and `any`: as in MLX, that of a product, or bool if there is nothing to
-    reduce."""
+    """Return the tangent dtype of `all` and `any`: that of a product, or bool if there is nothing to reduce."""
     dtype = promote(tangents[0], operands[0].dtype)
     return avals.bool_ if operands[0].size == result.size else summed_dtype(dtype)
 

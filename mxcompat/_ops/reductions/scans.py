@@ -64,7 +64,7 @@ def _record(
     def lower(x: Any, axis: int | None, reverse: bool, inclusive: bool) -> Any:
         x = jnp.asarray(x)
         want = result(avals.from_numpy(x.dtype))  # type: ignore[arg-type]
-        # bools run as uint8 with the values 0 and 1; products and extremes keep these values
+        # bools run as uint8, because products and extremes of 0 and 1 are 0 or 1
         x = x.astype(jnp.uint8 if want._kind == "b" else want._numpy)
         if axis is None:
             x, axis = x.reshape(-1), 0
@@ -102,10 +102,10 @@ def _in_pairs(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _by_size(scan: Callable[..., Any], pairwise: Callable[..., Any], *, costly: bool = False) -> Callable[..., Any]:
-    """Return the same scan in the form that XLA runs fastest for the size.
+    """Return the scan in the form that XLA runs fastest for the size.
 
-    On a CPU, JAX's own scan computes a window for each element. A large array is scanned step by step along the axis,
-    or recursively over pairs unless the pairs are `costly` to compile.
+    On a CPU, JAX's own scan computes a window for each element. So a large array is scanned step by step along the
+    axis, or recursively over pairs, unless the pairs are `costly` to compile.
     """
 
     def function(x: Any, axis: int, reverse: bool) -> Any:

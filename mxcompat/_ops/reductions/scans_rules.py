@@ -61,9 +61,9 @@ def _scan(step: np.ufunc, identity: Callable[[np.dtype], Any]) -> Any:
         if step is np.logaddexp and out.dtype._kind == "c":
             return None
         if native is not None and step in _IN_C and x.size >= FEW_ROWS:
-            found = _in_c(step, out.shape, x.astype(dtype, copy=False), params, identity(dtype))
-            if found is not None:
-                return narrowed(found, out)
+            scanned = _in_c(step, out.shape, x.astype(dtype, copy=False), params, identity(dtype))
+            if scanned is not None:
+                return narrowed(scanned, out)
         short = axis is not None and 1 < x.shape[axis] <= SHORT_ROW
         if inclusive and not reverse and not short and (axis is None or axis == x.ndim - 1):
             return narrowed(step.accumulate(x.reshape(out.shape), -1, dtype), out)
@@ -120,10 +120,10 @@ def _derivatives(name: str, back: Callable[..., Any], forth: Callable[..., Any])
         c, g, x = [_line(v, axis, reverse) for v in (result, g, x)]
         if not inclusive:
             c, g, x = c[_BUT_LAST], g[_BUT_FIRST], x[_BUT_LAST]
-        found = back(g, x) if c.size else c
-        if found is None:
+        derivative = back(g, x) if c.size else c
+        if derivative is None:
             return None
-        c[...] = found
+        c[...] = derivative
         return (result,)
 
     def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
@@ -133,10 +133,10 @@ def _derivatives(name: str, back: Callable[..., Any], forth: Callable[..., Any])
         d, t, x = [_line(v, axis, reverse) for v in (result, t, x)]
         if not inclusive:
             d, t, x = d[_BUT_FIRST], t[_BUT_LAST], x[_BUT_LAST]
-        found = forth(t, x) if d.size else d
-        if found is None:
+        derivative = forth(t, x) if d.size else d
+        if derivative is None:
             return None
-        d[...] = found
+        d[...] = derivative
         return result
 
     PULLBACK[op] = pullback
@@ -202,7 +202,8 @@ def _recurrence_of_rows(factors: Any, terms: Any) -> Any:
     products = np.multiply.accumulate(pieces[0], 0)
     out = _recurrence_of_rows(*pieces)
     ends = _recurrence_of_rows(products[-1], out[-1])[:-1]
-    out[:, 1:] += np.where(ends != 0, products[:, 1:] * ends, 0)  # 0 contributes nothing, even if a product is infinite
+    # a factor of 0 drops the value, even if a product is infinite
+    out[:, 1:] += np.where(ends != 0, products[:, 1:] * ends, 0)
     return out.swapaxes(0, 1).reshape(count * length, *others)[:n]
 
 
@@ -212,13 +213,14 @@ BATCH[TABLE["cumprod"]] = along_axis(0)
 
 
 def _hits(x: Any, extreme: np.ufunc) -> Any:
-    """Return where an element equals the running extreme; the first element of a line always does."""
+    """Return a mask of the elements that equal the running extreme. The first element of a line always does."""
     return (x == extreme.accumulate(x, -1)) | (x != x)
 
 
 def _extreme_back(extreme: np.ufunc) -> Callable[..., Any]:
     def back(g: Any, x: Any) -> Any:
-        """Return for each element that equals the running extreme the sum of the cotangents up to the next such one."""
+        """Return, for each element that equals the running extreme, the sum of the cotangents up to the next such
+        element."""
         starts = np.flatnonzero(_hits(x, extreme))
         out = np.zeros(g.size, g.dtype)
         out[starts] = np.add.reduceat(g.reshape(-1), starts)
@@ -244,8 +246,7 @@ BATCH[TABLE["cummin"]] = along_axis(0)
 
 
 def _in_two_parts(weighted: Callable[[Any], Any], values: Any) -> Any:
-    """Return a weighted sum from the logarithms of two sums: that of the positive values and that of the negative
-    values."""
+    """Return a weighted sum of values of both signs, from the logarithms of two sums of values of one sign."""
     return np.exp(weighted(np.log(np.maximum(values, 0)))) - np.exp(weighted(np.log(np.maximum(-values, 0))))
 
 

@@ -42,8 +42,7 @@ def _normalized_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple
 
 
 def _softmax_aval(a: Aval, axes: tuple[int, ...], precise: bool) -> Aval:
-    # as in MLX: integers give floats along the last axis (and maybe axes of size 1 just before it); otherwise they
-    # stay integers
+    # MLX's softmax of integers is a float only along the last axis, and axes of size 1 before it
     trailing = bool(axes) and axes == tuple(range(a.ndim - len(axes), a.ndim))
     floats = a.size and trailing and all(a.shape[k] == 1 for k in axes[:-1])
     return aval(a.shape, as_float(a.dtype)) if floats else a

@@ -68,7 +68,7 @@ def _turned(bits: Any) -> Any:
 
 
 def _ordered_parts(x: Any) -> Any:
-    """Return complex numbers that XLA sorts in MLX's order: one with NaN in either part has it in both."""
+    """Return complex numbers that XLA sorts in MLX's order. A number with NaN in one part gets NaN in both."""
     return jnp.where(x != x, jnp.asarray(complex(math.nan, math.nan), x.dtype), x)
 
 
@@ -102,12 +102,12 @@ def argsorted(x: Any, axis: int | None) -> Any:
     x, k = flat(x, axis)
     keys = lax.stop_gradient(x.astype(jnp.uint8) if x.dtype.kind == "b" else x)
     if keys.dtype.itemsize <= 4 and on_cpu():
-        # the key of a number and its index form one integer, so that all are distinct
+        # the key of a number and its index form one integer, so all integers differ
         if is_float(keys):
             keys = keys.astype(jnp.float32)
-            keys = _keys(jnp.where(keys == 0, jnp.asarray(0, keys.dtype), keys))  # zeros of both signs are equal
+            keys = _keys(jnp.where(keys == 0, jnp.asarray(0, keys.dtype), keys))  # zeros of both signs get the same key
         places = lax.broadcasted_iota(jnp.int64, x.shape, k)
-        low = 1 << 31 if keys.dtype == jnp.uint32 else 0  # then the key has 32 bits including its sign
+        low = 1 << 31 if keys.dtype == jnp.uint32 else 0  # subtracting this makes the key a signed number of 32 bits
         both = lax.sort(((keys.astype(jnp.int64) - low) << 32) + places, dimension=k, is_stable=False)
         return both.astype(jnp.uint32)
     if keys.dtype.kind == "c":
@@ -282,7 +282,7 @@ def unique(
     node = require_array(a, "unique")
     size = integer(size)
     flags = {"return_index": return_index, "return_inverse": return_inverse, "return_counts": return_counts}
-    wanted = (True, *[flag(value, "unique", name) for name, value in flags.items()])
+    returned = (True, *[flag(value, "unique", name) for name, value in flags.items()])
     if size < 0:
         raise ValueError(f"[unique] Received negative size {size}.")
     inputs = (node,)
@@ -296,5 +296,5 @@ def unique(
     elif node.aval.size == 0 and size > 0:
         raise ValueError("[unique] A fill value is required for an empty input with a non-zero size.")
     outputs = wrap_all(apply(_UNIQUE, inputs, (size,)))
-    chosen = tuple(x for x, yes in zip(outputs, wanted, strict=True) if yes)
+    chosen = tuple(x for x, yes in zip(outputs, returned, strict=True) if yes)
     return chosen if len(chosen) > 1 else outputs[0]

@@ -58,8 +58,8 @@ def order_of(x: Any, axis: int) -> Any:
     if x.dtype.itemsize != 4 or x.size < SORTED_BY_KEYS:
         return np.argsort(x, axis, "stable")
     if x.dtype.kind == "f":
-        numbers = x + np.float32(0)  # makes -0 and 0 the same zero
-        numbers[numbers != numbers] = np.float32(np.nan)  # and all NaNs the same
+        numbers = x + np.float32(0)  # adding 0 turns -0 into 0
+        numbers[numbers != numbers] = np.float32(np.nan)  # all NaNs get the same bits
         x = numbers.view(np.int32)
         x ^= (x >> 31) & np.int32(0x7FFFFFFF)
     keys = x.astype(np.int64)
@@ -73,7 +73,7 @@ def order_of(x: Any, axis: int) -> Any:
 
 
 def _ordered_parts(x: Any) -> Any:
-    """Return complex numbers that NumPy sorts in MLX's order: one with NaN in either part has it in both."""
+    """Return complex numbers that NumPy sorts in MLX's order. A number with NaN in one part gets NaN in both."""
     return np.where(x == x, x, x.dtype.type(complex(np.nan, np.nan)))
 
 

@@ -26,7 +26,7 @@ from .sorting import sorted_values
 __all__ = ["median", "std", "var"]
 
 
-def _spread(dtype: Dtype) -> Dtype:
+def _deviation_dtype(dtype: Dtype) -> Dtype:
     return avals.float32 if dtype._kind == "c" else as_float(dtype)
 
 
@@ -55,11 +55,11 @@ def _square_of_distance(x: Any, mean: Any) -> Any:
 
 @_wide_var.defjvp
 def _wide_var_jvp(axes: tuple[int, ...], keepdims: bool, ddof: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """Use the derivative that includes the mean. Its share cancels in exact arithmetic, but rounded distances do not
-    sum to 0."""
+    """Use the derivative that includes the change of the mean. This cancels in exact arithmetic, but rounded distances
+    do not sum to 0."""
     (x,), (t,) = primals, tangents
     total = _wide_sum(x, axes)
-    # a quotient, since a product with a reciprocal may be contracted with the difference, and then is not rounded
+    # divide: XLA may fuse a product with a reciprocal and the difference, and then does not round it
     away, moving = wide(x) - quotient(total, jnp.asarray(size_of(x, axes), total.dtype)), wide(t)
     away -= _wide_mean(away, axes)
     product = lax.real(lax.conj(away) * moving) if away.dtype.kind == "c" else away * moving
@@ -69,7 +69,7 @@ def _wide_var_jvp(axes: tuple[int, ...], keepdims: bool, ddof: int, primals: Any
 
 
 def _var_aval(a: Aval, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Aval:
-    return aval(reduced(a.shape, axes, keepdims), _spread(a.dtype))
+    return aval(reduced(a.shape, axes, keepdims), _deviation_dtype(a.dtype))
 
 
 def _var(x: Any, axes: tuple[int, ...], keepdims: bool, ddof: int) -> Any:
@@ -152,7 +152,8 @@ def _median(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _halved(x: Any) -> Any:
-    """Return x / 2, each part of a complex number for itself: the product of an infinite one would be NaN."""
+    """Return x / 2. Each part of a complex number is halved on its own, because a product with an infinite part would
+    be NaN."""
     return lax.complex(lax.real(x) * 0.5, lax.imag(x) * 0.5) if x.dtype.kind == "c" else x * 0.5
 
 
@@ -192,9 +193,9 @@ def median(a: array, /, axis: Any = None, keepdims: bool = False, *, stream: Any
     kept = flag(keepdims, "median", "keepdims")
     check_axis_types(axis)
     ndim = node.aval.ndim
-    given = [] if axis is None else list(axis) if is_sequence(axis) else [axis]
-    if len({axis_of(k, ndim, message=_NO_MEDIAN_AXIS) for k in given}) < len(given):
+    listed = [] if axis is None else list(axis) if is_sequence(axis) else [axis]
+    if len({axis_of(k, ndim, message=_NO_MEDIAN_AXIS) for k in listed}) < len(listed):
         raise ValueError("[median] Received duplicate axis.")
-    if axis is not None and not given and ndim:
+    if axis is not None and not listed and ndim:
         raise ValueError("[flatten] start_axis must be less than or equal to end_axis")
     return wrap(apply(_MEDIAN, (node,), (axes_of(axis, ndim), kept)))

@@ -107,7 +107,8 @@ def _median(out: Aval, params: tuple, x: Any) -> Any:
 
 
 def _halved(x: Any) -> Any:
-    """Return x / 2, each part of a complex number for itself: the product of an infinite one would be NaN."""
+    """Return x / 2. Each part of a complex number is halved on its own, because a product with an infinite part would
+    be NaN."""
     if x.dtype.kind != "c":
         return x * np.float32(0.5)
     half = np.asarray(x).copy()

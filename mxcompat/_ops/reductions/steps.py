@@ -27,7 +27,7 @@ def scan_in_steps(combine: Callable[[Any, Any], Any], x: Any, axis: int, reverse
 
 
 def _scanned(combine: Callable[[Any, Any], Any], x: Any, reverse: bool) -> Any:
-    """Return the same along the first axis."""
+    """Return the scan along the first axis."""
     n, *others = x.shape
     if n <= policy.SCAN_STEPS:
         return _rows(combine, x, reverse)

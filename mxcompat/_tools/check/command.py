@@ -43,8 +43,8 @@ def check(argv: list[str]) -> int:
     report.findings.sort()
     shown = [finding for finding in report.findings if options.all or finding.kind not in _QUIET]
     if options.json:
-        found = {"files": report.files, "names": sorted(report.names), "fits": report.fits}
-        print(json.dumps(found | {"findings": [asdict(finding) for finding in report.findings]}, indent=1))
+        summary = {"files": report.files, "names": sorted(report.names), "fits": report.fits}
+        print(json.dumps(summary | {"findings": [asdict(finding) for finding in report.findings]}, indent=1))
     else:
         for finding in shown:
             print(finding)
@@ -79,8 +79,8 @@ def _read(path: Path, report: Report) -> None:
 def _sources(paths: Iterable[str]) -> Iterator[Path]:
     for path in map(Path, paths):
         if path.is_dir():
-            found = sorted(path.rglob("*.py"))
-            yield from (p for p in found if not any(part.startswith(".") for part in p.relative_to(path).parts))
+            files = sorted(path.rglob("*.py"))
+            yield from (p for p in files if not any(part.startswith(".") for part in p.relative_to(path).parts))
         else:
             yield path
 

@@ -42,15 +42,15 @@ def look_at_kernel(call: ast.Call, scope: Scope, kinds: dict[str, str], language
         kinds: the result of `template_kinds` for the whole program.
         language: "metal" or "cuda".
     """
-    given = dict(zip(_ARGUMENTS, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
-    named = text_of(given["name"], scope) if "name" in given else None
+    arguments = dict(zip(_ARGUMENTS, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg}
+    named = text_of(arguments["name"], scope) if "name" in arguments else None
     name = named.text if named is not None else "kernel"
-    source = text_of(given["source"], scope) if "source" in given else None
-    header = text_of(given["header"], scope) if "header" in given else Text("")
+    source = text_of(arguments["source"], scope) if "source" in arguments else None
+    header = text_of(arguments["header"], scope) if "header" in arguments else Text("")
     if source is None or header is None:
         return Verdict("unknown", f"the text of {name} is made when the program runs; it is checked at the first call")
-    inputs = tuple(Input(one, "float32", (8,), (1,)) for one in _names(given.get("input_names")))
-    outputs = tuple(Output(one, "float32", (8,)) for one in _names(given.get("output_names")))
+    inputs = tuple(Input(one, "float32", (8,), (1,)) for one in _names(arguments.get("input_names")))
+    outputs = tuple(Output(one, "float32", (8,)) for one in _names(arguments.get("output_names")))
     errors = []
     for values in _templates(source.text, kinds):
         try:
@@ -95,8 +95,8 @@ def _templates(source: str, kinds: dict[str, str]) -> Iterator[tuple[TemplateVal
     first = ["dtype" if _is_type(name, source) else "int" for name in open_]
     choices = [(kind, "int" if kind == "dtype" else "dtype") for kind in first]
     for chosen in itertools.product(*choices):
-        found = kinds | dict(zip(open_, chosen, strict=True))
-        yield tuple(TemplateValue(name, found[name] or "int", _VALUES[found[name] or "int"]) for name in named)
+        known = kinds | dict(zip(open_, chosen, strict=True))
+        yield tuple(TemplateValue(name, known[name] or "int", _VALUES[known[name] or "int"]) for name in named)
 
 
 _MOST_OPEN = 4
@@ -111,5 +111,7 @@ def _is_type(name: str, source: str) -> bool:
 
 
 def _names(node: ast.expr | None) -> list[str]:
-    found = list(node.elts) if isinstance(node, (ast.List, ast.Tuple)) else []
-    return [element.value for element in found if isinstance(element, ast.Constant) and isinstance(element.value, str)]
+    elements = list(node.elts) if isinstance(node, (ast.List, ast.Tuple)) else []
+    return [
+        element.value for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str)
+    ]

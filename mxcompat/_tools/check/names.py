@@ -16,20 +16,20 @@ from mxcompat import nn, optimizers
 from mxcompat._array.array import array
 from mxcompat._dropin import RENAMED, is_of_others
 
-__all__ = ["PLAIN", "has_attribute", "is_mlx", "lookup", "missing", "of_others", "parameters", "result"]
+__all__ = ["PLAIN", "foreign_module", "has_attribute", "is_mlx", "lookup", "missing", "parameters", "result"]
 
 PLAIN = (array, nn.Module, optimizers.Optimizer)
 """The classes whose instances are followed."""
 
 _OTHERS = {"mlx.data": "mlx-data"}
-"""Distributions that put modules under MLX's name, known even if they are not installed."""
+"""Other distributions that have modules under MLX's name. They are listed here because they may not be installed."""
 
 
 def is_mlx(module: str) -> bool:
     return module == "mlx" or module.startswith("mlx.")
 
 
-def of_others(name: str) -> str | None:
+def foreign_module(name: str) -> str | None:
     """Return the module of another distribution that contains this name, or None."""
     top = ".".join(name.split(".")[:2])
     return top if top in _OTHERS or is_of_others(top) else None
@@ -37,14 +37,14 @@ def of_others(name: str) -> str | None:
 
 def missing(name: str) -> str | None:
     """Return the shortest prefix of a dotted MLX name that mxcompat lacks, or None."""
-    found, prefix = _walk(name)
-    return None if found else prefix
+    objects, prefix = _walk(name)
+    return None if objects else prefix
 
 
 def lookup(name: str) -> Any:
     """Return the object of a dotted MLX name, or None if there is none, or if it is an attribute of a function."""
-    found, _ = _walk(name)
-    return found[0] if found else None
+    objects, _ = _walk(name)
+    return objects[0] if objects else None
 
 
 @cache
@@ -54,7 +54,7 @@ def _walk(name: str) -> tuple[list[Any], str]:
     at: Any = mxcompat
     for k, part in enumerate([RENAMED.get(part, part) for part in parts[1:2]] + parts[2:], 2):
         if not isinstance(at, (ModuleType, type)):
-            return [None], ""  # attributes of functions and instances are not checked
+            return [None], ""  # the attributes of functions and instances are not checked
         if hasattr(at, part):
             at = getattr(at, part)
         elif isinstance(at, ModuleType) and hasattr(at, "__path__") and _is_module(f"{at.__name__}.{part}"):
@@ -76,28 +76,28 @@ def has_attribute(cls: type, name: str) -> bool:
 
 @cache
 def _set_by_methods(cls: type) -> set[str]:
-    """Return the attributes that methods of a class and its bases may set on `self`: those they read or set, and the
-    entries of a module's dictionary."""
-    found: set[str] = set()
+    """Return the attributes that methods of a class and its bases read or set on `self`, and the entries of a module of
+    it."""
+    names: set[str] = set()
     for base in cls.__mro__:
         if base.__module__.split(".")[0] in ("mxcompat", "mlx"):
             tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
-            found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+            names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
             texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-            found |= {text for text in texts if isinstance(text, str) and text.isidentifier()}
-    return found
+            names |= {text for text in texts if isinstance(text, str) and text.isidentifier()}
+    return names
 
 
 @cache
 def parameters(function: Any) -> frozenset[str] | None:
     """Return the argument names that a function, method or class accepts; None if it accepts any."""
     try:
-        found = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # no signature known to Python
+        accepted = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # Python does not know its signature
         return None
-    if any(p.kind is p.VAR_KEYWORD for p in found):
+    if any(p.kind is p.VAR_KEYWORD for p in accepted):
         return None
-    return frozenset(p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    return frozenset(p.name for p in accepted if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
 
 
 @cache

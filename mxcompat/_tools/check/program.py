@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from .findings import Finding, Report
 from .kernels import look_at_kernel, template_kinds
-from .names import has_attribute, is_mlx, lookup, missing, of_others, parameters
+from .names import foreign_module, has_attribute, is_mlx, lookup, missing, parameters
 from .scopes import Scope
 from .slow import slow
 from .types import ARRAY, Instance, Known, Types, called
@@ -33,13 +33,13 @@ class _Program:
         self.path = path
         self.report = report
         self.names: set[str] = set()
-        self.found: dict[Finding, None] = {}  # a dict, to keep the order without duplicates
+        self.found: dict[Finding, None] = {}  # a dict keeps the order and drops duplicates
         self.types = Types()
         attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
         self.stored = {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
         self.loops: list[ast.AST] = []
         self.guarded = False
-        self.asked: dict[Scope, set[str]] = defaultdict(set)  # expressions that the program tests, by scope
+        self.asked: dict[Scope, set[str]] = defaultdict(set)  # the expressions that the program tests, by scope
 
     def look(self) -> None:
         self._visit(self.tree, Scope(self.tree))
@@ -55,7 +55,7 @@ class _Program:
         if node in scope.inner:
             inner = scope.inner[node]
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-                self.loops = []  # the body runs when it is called, not in the loop
+                self.loops = []  # the body runs when the function is called, not in the loop
             for child in ast.iter_child_nodes(node):
                 self._visit(child, scope if _is_outside(node, child) else inner)
         elif isinstance(node, ast.Try):
@@ -66,56 +66,56 @@ class _Program:
             for child in (*node.handlers, *node.orelse, *node.finalbody):
                 self._visit(child, scope)
         else:
-            self._look_at(node, scope)
+            self._inspect(node, scope)
             if isinstance(node, _LOOPS):
                 self.loops = [*outer, node]
             for child in ast.iter_child_nodes(node):
                 self._visit(child, scope)
         self.loops, self.guarded = outer, guarded
 
-    def _look_at(self, node: ast.AST, scope: Scope) -> None:
+    def _inspect(self, node: ast.AST, scope: Scope) -> None:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for name in _imports(node):
-                self._use(node, name)
+                self._note_use(node, name)
         elif isinstance(node, ast.Attribute):
             self._attribute(node, scope)
         elif isinstance(node, ast.Call):
-            self._ask(node, scope)
+            self._note_type_tests(node, scope)
             self._call(node, scope)
         if self.loops or isinstance(node, (ast.For, ast.comprehension)):
             for message, cure in slow(node, self.loops, scope, self.types):
                 self._say(node if hasattr(node, "lineno") else node.iter, "slow", message, cure)  # type: ignore[attr-defined]
 
-    def _use(self, node: ast.AST, name: str, asked: bool = False) -> None:
+    def _note_use(self, node: ast.AST, name: str, asked: bool = False) -> None:
         """Note the use of an MLX name."""
         self.names.add(name)
-        other = of_others(name)
+        other = foreign_module(name)
         if other is not None:
             self._say(node, "other", f"{other} is a module of another distribution's, which is imported as it is")
             return
         lacking = missing(name)
         if lacking is not None:
-            self._lacks(node, lacking, asked)
+            self._report_missing(node, lacking, asked)
         elif name == _COMPILED_KERNEL:
             self._say(
                 node, "kernel", "a compiled kernel cannot run", f"give its source to cuda_kernel, or {_OTHER_WAYS}"
             )
 
-    def _lacks(self, node: ast.AST, name: str, asked: bool) -> None:
+    def _report_missing(self, node: ast.AST, name: str, asked: bool) -> None:
         self._say(node, "guarded" if self.guarded or asked else "missing", f"{name} is not in mxcompat")
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> None:
         type_ = self.types.of(node, scope)
         if isinstance(type_, Known):
-            self._use(node, type_.name, self._was_asked(node, scope))
+            self._note_use(node, type_.name, self._is_type_tested(node, scope))
             return
         base = self.types.of(node.value, scope)
         if not isinstance(base, Instance) or not isinstance(node.ctx, ast.Load) or has_attribute(base.cls, node.attr):
             return
-        if base == ARRAY or node.attr not in self.stored:  # layers accept any attribute
-            self._lacks(node, f"{_name(base)}.{node.attr}", self._was_asked(node.value, scope))
+        if base == ARRAY or node.attr not in self.stored:  # layers accept any attribute, arrays do not
+            self._report_missing(node, f"{_name(base)}.{node.attr}", self._is_type_tested(node.value, scope))
 
-    def _ask(self, node: ast.Call, scope: Scope) -> None:
+    def _note_type_tests(self, node: ast.Call, scope: Scope) -> None:
         """Note expressions that the program tests with `isinstance` or `hasattr`, if the known type gives False: the
         program then handles another type, too."""
         if not isinstance(node.func, ast.Name) or len(node.args) != 2 or scope.find(node.func.id) is not None:
@@ -124,8 +124,8 @@ class _Program:
         type_ = self.types.of(about, scope)
         if node.func.id == "isinstance" and isinstance(type_, Instance):
             classes = [self.types.of(cls, scope) for cls in _alternatives(asked)]
-            found = [lookup(cls.name) if isinstance(cls, Known) else None for cls in classes]
-            if not any(isinstance(cls, type) and issubclass(type_.cls, cls) for cls in found):
+            objects = [lookup(cls.name) if isinstance(cls, Known) else None for cls in classes]
+            if not any(isinstance(cls, type) and issubclass(type_.cls, cls) for cls in objects):
                 self.asked[scope].add(ast.unparse(about))
         elif node.func.id == "hasattr" and isinstance(asked, ast.Constant) and isinstance(asked.value, str):
             if isinstance(type_, Known):
@@ -133,7 +133,7 @@ class _Program:
             elif isinstance(type_, Instance) and not has_attribute(type_.cls, asked.value):
                 self.asked[scope].add(ast.unparse(about))
 
-    def _was_asked(self, node: ast.expr, scope: Scope) -> bool:
+    def _is_type_tested(self, node: ast.expr, scope: Scope) -> bool:
         texts = {ast.unparse(node)}
         while isinstance(node, ast.Attribute):
             node = node.value
@@ -184,7 +184,8 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
 
 
 def _is_outside(node: ast.AST, child: ast.AST) -> bool:
-    """Return True if a part of a function or class is evaluated at its definition: decorators, bases, defaults."""
+    """Return True if `child`, a part of a function or class, is evaluated at the definition: decorators, bases,
+    defaults."""
     body = getattr(node, "body", None)
     inside = body if isinstance(body, list) else [body]
     comprehension = isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))

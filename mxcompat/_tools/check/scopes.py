@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .names import is_mlx, of_others
+from .names import foreign_module, is_mlx
 
 __all__ = ["Annotated", "Entry", "Imported", "Scope", "Self", "Value", "assigned_variables", "loop_variables"]
 
@@ -86,14 +86,14 @@ class Scope:
         if not isinstance(self.node, _FUNCTIONS):
             return
         arguments = self.node.args
-        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        for arg in given:
+        parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        for arg in parameters:
             self.bindings[arg.arg].append(Annotated(arg.annotation) if arg.annotation is not None else None)
         for extra in (arguments.vararg, arguments.kwarg):
             if extra is not None:
                 self.bindings[extra.arg].append(None)
-        if given and self.parent is not None and isinstance(self.parent.node, ast.ClassDef):
-            self.bindings[given[0].arg] = [Self(self.parent)]
+        if parameters and self.parent is not None and isinstance(self.parent.node, ast.ClassDef):
+            self.bindings[parameters[0].arg] = [Self(self.parent)]
 
     def _collect(self, node: ast.AST) -> None:
         if isinstance(node, _SCOPES):
@@ -138,12 +138,12 @@ def _bound(node: ast.AST) -> Iterator[tuple[str, Binding]]:
     """Yield the names that a node itself binds."""
     if isinstance(node, ast.Import):
         for item in node.names:
-            if is_mlx(item.name) and of_others(item.name) is None:
+            if is_mlx(item.name) and foreign_module(item.name) is None:
                 yield item.asname or "mlx", Imported(item.name if item.asname else "mlx")
             else:
                 yield (item.asname or item.name.split(".")[0]), None
     elif isinstance(node, ast.ImportFrom):
-        ours = not node.level and node.module and is_mlx(node.module) and of_others(node.module) is None
+        ours = not node.level and node.module and is_mlx(node.module) and foreign_module(node.module) is None
         for item in node.names:
             yield item.asname or item.name, Imported(f"{node.module}.{item.name}") if ours else None
     elif isinstance(node, ast.Assign):

@@ -12,7 +12,7 @@ from .scopes import Scope, Value
 __all__ = ["Text", "text_of"]
 
 _MOST = 10
-"""The longest chain of names that is followed to a text."""
+"""The maximum number of names that are followed from one to the next to find a text."""
 
 
 class Text(NamedTuple):
@@ -62,8 +62,8 @@ def _joined(node: ast.JoinedStr, scope: Scope, depth: int) -> Text | None:
 
 def _part(node: ast.expr, scope: Scope, depth: int) -> Text:
     if isinstance(node, ast.FormattedValue):
-        found = text_of(node.value, scope, depth + 1)
-        return found if found is not None else Text("1", False)
+        text = text_of(node.value, scope, depth + 1)
+        return text if text is not None else Text("1", False)
     return Text(node.value) if isinstance(node, ast.Constant) else Text("1", False)
 
 
@@ -90,9 +90,9 @@ def _call(node: ast.Call, scope: Scope, depth: int) -> Text | None:
     subject = text_of(node.func.value, scope, depth)
     if subject is None:
         return None
-    given = [subject, *(argument for argument in arguments if argument is not None)]
-    made = getattr(subject.text, name)(*(argument.text for argument in given[1:]))
-    return Text(made, all(argument.is_whole for argument in given))
+    parts = [subject, *(argument for argument in arguments if argument is not None)]
+    result = getattr(subject.text, name)(*(argument.text for argument in parts[1:]))
+    return Text(result, all(argument.is_whole for argument in parts))
 
 
 _RULES: dict[type, Callable[[Any, Scope, int], Text | None]] = {

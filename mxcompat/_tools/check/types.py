@@ -46,7 +46,7 @@ class Method:
 
 
 Type = Known | Instance | Several | Method | Self | None
-"""None is an unknown type."""
+"""The type of an expression. None is an unknown type."""
 
 _PENDING = Known("")
 """Placeholder for the type of a name while that type is computed. In a recursive definition it is ignored, and the
@@ -74,7 +74,7 @@ class Types:
         key = (where, name)
         if key not in self._names:
             self._names[key] = _PENDING
-            self._names[key] = _one(self._of_binding(binding, where) for binding in where.bindings[name])
+            self._names[key] = _common_type(self._of_binding(binding, where) for binding in where.bindings[name])
         return self._names[key]
 
     def _of_binding(self, binding: Any, scope: Scope) -> Type:
@@ -103,10 +103,10 @@ class Types:
         if isinstance(base, Self):
             return self._of_own(node.attr, base.scope)
         if isinstance(base, Instance):
-            found = getattr(base.cls, node.attr, None)
-            if isinstance(found, property):
-                return _returned(found)
-            return Method(base.cls, node.attr) if callable(found) else None
+            attribute = getattr(base.cls, node.attr, None)
+            if isinstance(attribute, property):
+                return _returned(attribute)
+            return Method(base.cls, node.attr) if callable(attribute) else None
         return None
 
     def _of_own(self, name: str, scope: Scope) -> Type:
@@ -114,8 +114,10 @@ class Types:
         key = (scope, name)
         if key not in self._attributes:
             self._attributes[key] = _PENDING
-            given = scope.attributes.get(name, []) if name not in scope.replaced else []
-            self._attributes[key] = _one(self.of(value, s) if value is not None else None for value, s in given)
+            values = scope.attributes.get(name, []) if name not in scope.replaced else []
+            self._attributes[key] = _common_type(
+                self.of(value, s) if value is not None else None for value, s in values
+            )
         return self._attributes[key]
 
     def _of_call(self, node: ast.Call, scope: Scope) -> Type:
@@ -140,7 +142,7 @@ class Types:
         return self._same(node.left, scope) if arithmetic and len(node.ops) == 1 else None
 
     def _same(self, node: ast.expr, scope: Scope) -> Type:
-        """Return the type of an operation on one array, or of a part of it."""
+        """Return the type of an operation on one array, or of an element of the array: the type is the same."""
         type_ = self.of(node, scope)
         return type_ if type_ in (ARRAY, _PENDING) else None
 
@@ -154,7 +156,7 @@ class Types:
         return base if base in (ARRAY, _PENDING) else None
 
     def _of_choice(self, node: ast.IfExp, scope: Scope) -> Type:
-        return _one([self.of(node.body, scope), self.of(node.orelse, scope)])
+        return _common_type([self.of(node.body, scope), self.of(node.orelse, scope)])
 
 
 _RULES: dict[type, Any] = {
@@ -174,8 +176,8 @@ def called(type_: Type) -> Any:
     if type_ is _PENDING:
         return _PENDING
     if isinstance(type_, Known):
-        found = lookup(type_.name)
-        return found if callable(found) else None
+        target = lookup(type_.name)
+        return target if callable(target) else None
     if isinstance(type_, Method):
         return getattr(type_.cls, type_.name)
     if isinstance(type_, Instance):
@@ -195,14 +197,14 @@ def _returned(function: Any) -> Type:
 def _instance(type_: Type) -> Type:
     """Return an instance of the class in an annotation, if that is an array. An annotated layer may be a user's
     subclass, so it is unknown."""
-    found = lookup(type_.name) if isinstance(type_, Known) and type_.name else None
-    return ARRAY if found is array else None
+    target = lookup(type_.name) if isinstance(type_, Known) and type_.name else None
+    return ARRAY if target is array else None
 
 
-def _one(types: Iterable[Type]) -> Type:
-    """Return the common type of these, or None if they differ."""
-    found = {type_ for type_ in types if type_ is not _PENDING}
-    return found.pop() if len(found) == 1 else None
+def _common_type(types: Iterable[Type]) -> Type:
+    """Return the type that all of these are, or None if they differ."""
+    distinct = {type_ for type_ in types if type_ is not _PENDING}
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _is_comprehension(scope: Scope) -> bool:

@@ -27,7 +27,7 @@ from .timeline import Timeline
 
 try:
     import resource
-except ImportError:  # not available on Windows
+except ImportError:  # Windows does not have this module
     resource = None
 
 __all__ = ["KINDS", "Compile", "Line", "Profile", "recorded"]
@@ -120,8 +120,8 @@ def _peak_memory() -> int:
     """Return this process's peak memory in bytes, or 0 if unknown. On Linux, `getrusage` starts from the parent's peak,
     so /proc is read instead."""
     status = Path("/proc/self/status")
-    if status.exists() and (found := re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.M)):
-        return int(found[1]) << 10
+    if status.exists() and (match := re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.M)):
+        return int(match[1]) << 10
     if resource is None:
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -129,7 +129,7 @@ def _peak_memory() -> int:
 
 
 class _Work:
-    """Running work: its kind, the time since which it has not been charged, and whether it ran anything."""
+    """Work in progress: its kind, the time up to which it has been charged, and the tier that it ran."""
 
     __slots__ = ("annotation", "kind", "ran", "since", "start", "subject")
 
@@ -162,7 +162,7 @@ class _Recorder:
         thread = self._thread
         if not thread.stack and threading.current_thread().name != background.THREAD:
             thread.place = _place()
-        now = perf_counter()  # read once, so that all time is charged
+        now = perf_counter()  # read the clock once, so that no time is lost between two charges
         if thread.stack:
             self._charge(thread.stack[-1], now)
         elif threading.get_ident() == self._main:
@@ -182,7 +182,7 @@ class _Recorder:
         thread = self._thread
         work = thread.stack.pop()
         work.annotation.__exit__(None, None, None)
-        if work.kind == "plan" and work.ran in ("", "xla"):  # a single op, without a plan
+        if work.kind == "plan" and work.ran in ("", "xla"):  # a single op ran without a plan
             work.kind = "run" if work.ran else "host"
         self._charge(work, now)
         if work.kind == "compile":
@@ -219,7 +219,7 @@ class _Recorder:
 
     def _add(self, place: str, kind: str, start: float, end: float) -> None:
         if place is _ELSEWHERE:
-            return  # background work is listed with the compilations
+            return  # the table lists background work with the compilations
         self.profile.lines[place].seconds[kind] += end - start
         if threading.get_ident() == self._main:
             self.profile.timeline.add(kind, start - self._start, end - self._start)

@@ -41,7 +41,7 @@ def close_specialized(capture: Capture, outputs: Sequence[Node], modes: Modes) -
         capture.mode = "plain"
         return capture.close(outputs)
     body = capture.close(outputs, derive=partial(_specialize_calls, modes))
-    while holds_custom(body.program):  # a Program inside one of the calls
+    while holds_custom(body.program):  # the Program inside a rewritten call may hold further calls
         body = capture.close(outputs, derive=partial(_specialize_calls, modes))
     return body
 

@@ -22,7 +22,7 @@ from .ops import COND, SCAN, WHILE
 __all__: list[str] = []
 
 
-def _can(kind: Rules, program: Program, primals: tuple[int, ...]) -> bool:
+def _can_run(kind: Rules, program: Program, primals: tuple[int, ...]) -> bool:
     """Return True if the rules of this kind can run a Program, with respect to these inputs."""
     if kind is HOST:
         return can_interpret(program)
@@ -119,7 +119,7 @@ def _scan_push(tangents: Sequence[Any], y: tuple, params: tuple, *inputs: Any) -
 @SUPPORTS.of(SCAN)
 def _scan_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
     program, carry, *_ = params
-    return can_interpret(program) and (kind is HOST or _can(kind, program, _smooth(program, carry, needs_grad)))
+    return can_interpret(program) and (kind is HOST or _can_run(kind, program, _smooth(program, carry, needs_grad)))
 
 
 COST[SCAN] = lambda out, params, *avals: max(params[3], 1) * estimated_seconds(params[0])
@@ -129,7 +129,7 @@ COST[SCAN] = lambda out, params, *avals: max(params[3], 1) * estimated_seconds(p
 
 
 def _run_while(params: tuple, inputs: Sequence[Any], step: Callable[[list[Any]], Sequence[Any]]) -> Sequence[Any]:
-    """Run the loop and return the last carry, for which the test is false.
+    """Run the loop until the test is false, and return the last carry.
 
     Raises:
         NoRule: after `policy.MOST_HOST_STEPS` steps; XLA then runs the loop.
@@ -177,7 +177,7 @@ def _while_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> b
     program, test, carry = params
     if kind is PULLBACK or not (can_interpret(program) and can_interpret(test)):
         return False
-    return kind is HOST or _can(kind, program, _smooth(program, carry, needs_grad[: len(program.in_avals)]))
+    return kind is HOST or _can_run(kind, program, _smooth(program, carry, needs_grad[: len(program.in_avals)]))
 
 
 COST[WHILE] = lambda out, params, *avals: policy.LIKELY_STEPS * sum(map(estimated_seconds, params[:2]))
@@ -228,7 +228,7 @@ def _cond_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bo
     pairs = zip(*params, strict=True)
     if kind is HOST:
         return all(can_interpret(p) for p, _ in pairs)
-    return all(_can(kind, p, _smooth(p, 0, [needs_grad[k + 1] for k in places])) for p, places in pairs)
+    return all(_can_run(kind, p, _smooth(p, 0, [needs_grad[k + 1] for k in places])) for p, places in pairs)
 
 
 COST[COND] = lambda out, params, *avals: max(map(estimated_seconds, params[0]))

@@ -34,10 +34,10 @@ def _checked(name: str, inputs: Sequence[Any], avals: Sequence[Aval]) -> Sequenc
 
 
 Run = Callable[[Program, Sequence[Any]], tuple[list[Any], list[Any]]]
-"""Runs a body. Returns its outputs, and the error codes of instructions that failed."""
+"""A function that runs a body. It returns the body's outputs, and the error codes of instructions that failed."""
 
 
-def _plainly(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def _without_codes(program: Program, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     return program.replay(inputs), []
 
 
@@ -74,7 +74,7 @@ def _scan_avals(*_: Aval, program: Program, carry: int, sequences: int, length: 
 
 SCAN = Op(
     "scan",
-    lambda *inputs, **params: _scan(_plainly, inputs, **params)[0],
+    lambda *inputs, **params: _scan(_without_codes, inputs, **params)[0],
     _scan_avals,
     ("program", "carry", "sequences", "length", "reverse"),
 )
@@ -94,8 +94,8 @@ def _while(
     _checked("while_loop", inputs, [*program.in_avals, *test.in_avals[carry:]])
 
     def step(state: tuple[tuple, list[Any]]) -> tuple[tuple, list[Any]]:
-        outputs, found = run(program, [*state[0], *inputs[carry:count]])
-        codes = [jnp.where(old != 0, old, new) for old, new in zip(state[1], found, strict=True)]
+        outputs, failures = run(program, [*state[0], *inputs[carry:count]])
+        codes = [jnp.where(old != 0, old, new) for old, new in zip(state[1], failures, strict=True)]
         return _typed(program, outputs), codes
 
     return while_loop(
@@ -107,7 +107,7 @@ def _while(
 
 WHILE = Op(
     "while_loop",
-    lambda *inputs, **params: _while(_plainly, inputs, **params, codes=0)[0],
+    lambda *inputs, **params: _while(_without_codes, inputs, **params, codes=0)[0],
     lambda *_, program, test, carry: program.out_avals,
     ("program", "test", "carry"),
 )
@@ -143,7 +143,7 @@ def _cond(
 
 COND = Op(
     "cond",
-    lambda *inputs, **params: _cond(_plainly, inputs, **params)[0],
+    lambda *inputs, **params: _cond(_without_codes, inputs, **params)[0],
     lambda *_, branches, reads: branches[0].out_avals,
     ("branches", "reads"),
     smooth=slice(1, None),
@@ -182,7 +182,7 @@ def _cond_subprograms(params: tuple, active: set[int], transform: str) -> list[t
 
 
 def _with_carry(program: Program, carry: int, active: set[int]) -> set[int]:
-    """Return the body's inputs that depend on the differentiated inputs after any number of steps."""
+    """Return the body's inputs that may depend on the differentiated inputs after some number of steps."""
     differentiable = set(active)
     while more := {k for k in dependent_outputs(program, differentiable) if k < carry} - differentiable:
         differentiable |= more

@@ -48,8 +48,8 @@ class Traced(NamedTuple):
     key: Body | None
 
     def keyed(self, returns: bool = True) -> Traced:
-        """Return this with the implicit key among the inputs, even if it does not draw. If `returns`, the key is an
-        output, too."""
+        """Return a version of this body that takes the implicit key, even if it draws no numbers. If `returns`, the key
+        is an output, too."""
         if self.draws:
             return self
         with Capture([KEY, *self.program.in_avals]) as capture:
@@ -93,7 +93,7 @@ def traced(
 
 def _closed(capture: Capture, outputs: Sequence[Node], reals: Sequence[Node]) -> Body:
     modes = modes_around(reals)
-    if capture.is_enclosed and not modes:  # captured nodes may depend on a transform even if `reals` do not
+    if capture.is_enclosed and not modes:  # the captured nodes may depend on a transform even if `reals` do not
         modes = modes_around([n for n in capture.close(outputs).captured if n.trace < capture.id])
     return close_specialized(capture, outputs, modes)
 

@@ -72,7 +72,7 @@ class Sweep:
         self, capture: Capture, body: Body, primals: Sequence[Node], seeds: Sequence[Node], calls: set[int]
     ) -> None:
         self.has_read = False
-        self.mixes_dtypes = False  # whether a cotangent or tangent has another dtype than its value
+        self.mixes_dtypes = False  # True if a cotangent or tangent has another dtype than its value
         self.mode = "call" if capture.is_enclosed else "plain"
         self.rules: dict[int, Rule] = {}
         self._capture = capture
@@ -81,7 +81,7 @@ class Sweep:
         self._seeds = seeds
         self._values: dict[int, Node] = {~k: n for k, n in enumerate((*primals, *body.captured))}
         self._results: dict[int, list[Node]] = {}  # the results of calls
-        self._moving: dict[int, Node] = {}  # cotangents (vjp) or tangents (jvp)
+        self._moving: dict[int, Node] = {}  # the cotangents (vjp) or tangents (jvp) of slots
         self._active = dependent_slots(program, len(primals))
         self._calls = calls
 
@@ -160,14 +160,14 @@ class Sweep:
             if self._parts[k][0] in self._calls:
                 self._called(self._parts[k][0])
             else:
-                self._hold(k, items(run(self._segments[k].program, self._inputs(k))))
+                self._store_outputs(k, items(run(self._segments[k].program, self._inputs(k))))
         return self._values[slot]
 
     def _inputs(self, k: int) -> tuple[Node, ...]:
         segment = self._segments[k]
         return (*[self._value(s) for s in segment.inputs], *segment.captured)
 
-    def _hold(self, k: int, outputs: Sequence[Node]) -> None:
+    def _store_outputs(self, k: int, outputs: Sequence[Node]) -> None:
         self._values.update(zip(self._segments[k].outputs, outputs, strict=False))
 
     def _called(self, call: int) -> list[Node]:
@@ -176,27 +176,27 @@ class Sweep:
             op, params, slots = self._program.instructions[call]
             inputs = tuple([self._value(s) for s in slots])
             if op in EFFECT or self.mode != "plain":
-                self._have(call, items(apply(op, inputs, params)))
+                self._store_results(call, items(apply(op, inputs, params)))
             else:
-                self._have(call, items(called(*without_custom_rules(op, params, inputs))))
+                self._store_results(call, items(called(*without_custom_rules(op, params, inputs))))
         return self._results[call]
 
-    def _have(self, call: int, results: list[Node]) -> None:
+    def _store_results(self, call: int, results: list[Node]) -> None:
         self._results[call] = results
         self._values.update({slot: results[k] for slot, k in self._items(call)})
 
     def take_values(self, call: int, values: Sequence[Any]) -> None:
         """Store the results of an effect that has run already, because the user's function read them; it must not run
         again."""
-        self._have(call, [leaf(v, a) for v, a in zip(values, self._program.avals[call], strict=True)])
+        self._store_results(call, [leaf(v, a) for v, a in zip(values, self._program.avals[call], strict=True)])
 
     def _apply(self, call: int, seeds: Sequence[Node]) -> list[Node]:
         """Inline the rule of a call and return its results."""
         program, captured, count, *_ = self.rules[call]
         inputs = [self._value(s) for s in self._program.instructions[call][2][:count]]
-        return program.rebuild((*inputs, *seeds, *self._outside(captured)))
+        return program.rebuild((*inputs, *seeds, *self._in_outer_graph(captured)))
 
-    def _outside(self, captured: list[Node]) -> list[Node]:
+    def _in_outer_graph(self, captured: list[Node]) -> list[Node]:
         """Map nodes of the body to nodes of the enclosing graph; other nodes stay as they are."""
         inner = [n for n in captured if n.trace >= self._capture.id]
         if not inner:
@@ -227,13 +227,13 @@ class Reverse(Sweep):
     def cotangents(self, call: int) -> list[Promise]:
         """Return promises of the cotangents of a call's results."""
         avals = self._program.avals[call]
-        if self.mixes_dtypes:  # the cotangents' dtypes are only known once they are made
+        if self.mixes_dtypes:  # a promise has no dtype until the cotangent is made
             avals = [c.aval for c in self._cotangents(call)]
         return [self._promise(a, lambda k=k: self._cotangents(call)[k]) for k, a in enumerate(avals)]
 
     def derived(self, outputs: int) -> Node:
         """Make the node of the outputs and the gradients. All rules must have been run."""
-        self._back_to(0)
+        self._pull_to(0)
         values = [self._value(s) for s in self._program.out_slots]
         avals = self._program.in_avals[: len(self._primals)]
         return apply(TUPLE, (*values, *[self._moving.get(~k) or zeros(a) for k, a in enumerate(avals)]))
@@ -246,7 +246,7 @@ class Reverse(Sweep):
         self._moving[slot] = cotangent if known is None else added(known, cotangent)
 
     def _cotangents(self, call: int) -> list[Node]:
-        self._back_to(self._place[call] + 1)
+        self._pull_to(self._place[call] + 1)
         cotangents: list[Node | None] = [None] * len(self._program.avals[call])
         for slot, k in self._items(call):
             known = self._moving.get(slot)
@@ -254,7 +254,7 @@ class Reverse(Sweep):
                 cotangents[k] = known if cotangents[k] is None else added(cotangents[k], known)  # type: ignore[arg-type]
         return [c or zeros(a) for c, a in zip(cotangents, self._program.avals[call], strict=True)]
 
-    def _back_to(self, k: int) -> None:
+    def _pull_to(self, k: int) -> None:
         while self._frontier > k:
             self._frontier -= 1
             first = self._parts[self._frontier][0]
@@ -321,7 +321,7 @@ class Forward(Sweep):
 
     def derived(self, outputs: int) -> Node:
         """Make the node of all outputs, and the tangents of the first `outputs`. All rules must have been run."""
-        self._on_to(len(self._parts))
+        self._push_to(len(self._parts))
         slots = self._program.out_slots
         values = [self._value(s) for s in slots]
         avals = tangent_avals(self._program, [t.aval.dtype for t in self._seeds], outputs)
@@ -333,15 +333,15 @@ class Forward(Sweep):
         return [s for s, on in zip(slots, self.active_inputs(call), strict=False) if on]
 
     def _tangents(self, call: int) -> list[Node]:
-        self._on_to(self._place[call])
+        self._push_to(self._place[call])
         return [self._moving.get(s) or zeros(self._program.aval(s)) for s in self._tangent_slots(call)]
 
     def _value(self, slot: int) -> Node:
         if slot >= 0:  # values are computed together with their tangents
-            self._on_to(self._place[slot] + 1)
+            self._push_to(self._place[slot] + 1)
         return super()._value(slot)
 
-    def _on_to(self, k: int) -> None:
+    def _push_to(self, k: int) -> None:
         while self._frontier < k:
             self._frontier += 1
             first = self._parts[self._frontier - 1][0]
@@ -357,7 +357,7 @@ class Forward(Sweep):
             return
         tangents = [t or zeros(self._program.aval(s)) for t, s in zip(known, slots, strict=False)]
         node = pushed(program, self._inputs(k), tangents, moving)
-        self._hold(k, items(node)[: len(outputs)])
+        self._store_outputs(k, items(node)[: len(outputs)])
         self._moving.update(zip(outputs[:moving], items(node, len(outputs)), strict=True))
 
     def _push_call(self, call: int) -> None:

@@ -130,7 +130,7 @@ def _called(function: custom_function, args: tuple, kwargs: dict[str, Any]) -> A
     if modes_of(reals):
         call = UserCall(function, arguments, len(reals), shape)
         node = apply(CUSTOM, inputs, (body.program, call))
-    else:  # outside transforms the rules are not needed
+    else:  # the rules are not needed outside transforms
         node = called(PURE_CALL, (body.program, len(reals)), inputs)
     return restore(shape, wrap_all(node))
 

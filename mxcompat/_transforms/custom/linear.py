@@ -37,7 +37,7 @@ def _run(*operands: Any, forward: Callable, transpose: Callable, split: int) -> 
 
 def _abstract(*avals: Any, forward: Callable, transpose: Callable, split: int) -> list[Any]:
     structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
-    with shapes_alone():  # the function itself may have no derivative, since it has a rule for reverse mode
+    with shapes_alone():  # the function itself may have no derivative, because it has a rule for reverse mode
         out = jax.eval_shape(lambda *xs: _run(*xs, forward=forward, transpose=transpose, split=split), *structs)
     return [jax.core.ShapedArray(o.shape, o.dtype) for o in out]
 
@@ -83,7 +83,7 @@ def _linear_batch(operands: Any, axes: Any, *, forward: Callable, transpose: Cal
 
 @cache
 def _primitive() -> Any:
-    from jax.extend.core import Primitive  # imported here because its imports are slow
+    from jax.extend.core import Primitive  # imported here because the import is slow
 
     linear = Primitive("custom_linear")
     linear.multiple_results = True

@@ -26,7 +26,7 @@ __all__ = ["CUSTOM_JVP", "CUSTOM_VJP", "CUSTOM_VMAP"]
 def _custom_vjp(*inputs: Any, program: Program, rule: Program, count: int) -> tuple:
     inner = len(program.in_avals) - count
     args, captured, extra = inputs[:count], inputs[count : count + inner], inputs[count + inner :]
-    from .linear import linear_with_transpose  # imported here because its imports are slow
+    from .linear import linear_with_transpose  # imported here because the import is slow
 
     linear = [k for k, x in enumerate(args) if jnp.issubdtype(x.dtype, np.inexact)]
     smooth = [k for k, a in enumerate(program.out_avals) if a.dtype._kind in "fc"]

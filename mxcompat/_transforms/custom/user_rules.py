@@ -51,7 +51,7 @@ def reverse_rule(call: UserCall, promises: Sequence[Promise], mode: str) -> Body
         outputs = restore(call.value, following)
         result = call.function._vjp(args[0] if len(args) == 1 else args, cotangents, outputs, **kwargs)
         primals = [p.aval for p in promises[: call.count]]
-        returned = nodes_in(result)[: len(primals)]  # MLX ignores the rest
+        returned = nodes_in(result)[: len(primals)]  # MLX ignores surplus results
         if any(f.aval.shape != p.shape for f, p in zip(returned, primals, strict=False)):
             raise ValueError(
                 f"[custom_function] The vjp rule must return cotangents like the arguments, "

@@ -46,18 +46,19 @@ _SLICE, _WHOLE = TABLE["slice"], {":", "+"}
 def gradient_dtypes(program: Program, primals: int, cotangents: Sequence[Dtype]) -> list[Dtype]:
     """Return the dtypes of the gradients, given those of the first outputs' cotangents."""
     cotangent_dtypes = dict(zip(program.out_slots, cotangents, strict=False))
-    dtypes = _carried_back(program, {~k for k in range(primals)}, cotangent_dtypes)
+    dtypes = _cotangent_dtypes(program, {~k for k in range(primals)}, cotangent_dtypes)
     return [dtypes.get(~k, a.dtype) for k, a in enumerate(program.in_avals[:primals])]
 
 
-def _carried_back(program: Program, primals: set[int], cotangents: dict[int, Dtype]) -> dict[int, Dtype]:
+def _cotangent_dtypes(program: Program, primals: set[int], cotangents: dict[int, Dtype]) -> dict[int, Dtype]:
     """Return the dtypes of cotangents by slot, for `primals` and all slots that depend on them."""
     active = set(primals)
     for slot, (op, _, slots) in enumerate(program.instructions):
         if not active.isdisjoint(slots[: op.indices][op.smooth]):
             active.add(slot)
     dtypes: dict[int, Dtype] = {}
-    several: dict[int, dict[int, Dtype]] = {}  # the results of ops with several, by number
+    # the dtypes of cotangents for each result of an op with several, by the result's number
+    several: dict[int, dict[int, Dtype]] = {}
 
     def add(known: dict[int, Dtype], key: int, dtype: Dtype) -> None:
         known[key] = promote(known[key], dtype) if key in known else dtype
@@ -70,30 +71,30 @@ def _carried_back(program: Program, primals: set[int], cotangents: dict[int, Dty
         if op is ITEM and results:
             add(several.setdefault(slots[0], {}), params[0], results[0])
         elif results:
-            for s, dtype in zip(slots, _of_arguments(program, slot, results, active), strict=True):
+            for s, dtype in zip(slots, _argument_dtypes(program, slot, results, active), strict=True):
                 if s in active:
                     add(dtypes, s, dtype)
     return dtypes
 
 
-def _of_arguments(program: Program, slot: int, results: dict[int, Dtype], active: set[int]) -> list[Dtype]:
+def _argument_dtypes(program: Program, slot: int, results: dict[int, Dtype], active: set[int]) -> list[Dtype]:
     """Return the dtypes of the cotangents of an instruction's operands, given those of its results."""
     op, params, slots = program.instructions[slot]
     avals = program.avals[slot] if isinstance(program.avals[slot], tuple) else (program.avals[slot],)
     own = [program.aval(s).dtype for s in slots]
     differing = [d for k, d in results.items() if avals[k].dtype._kind in "fc" and d is not avals[k].dtype]
-    if not differing or op in (PURE_CALL, CHECKPOINT):  # MLX differentiates these separately
+    if not differing or op in (PURE_CALL, CHECKPOINT):  # MLX differentiates the Programs of these ops on their own
         return own
     if op in (CALL, VMAP):
         inner: Program = params[0]
         inner_cotangents = {inner.out_slots[k]: d for k, d in results.items()}
-        dtypes = _carried_back(inner, {~k for k, s in enumerate(slots) if s in active}, inner_cotangents)
+        dtypes = _cotangent_dtypes(inner, {~k for k, s in enumerate(slots) if s in active}, inner_cotangents)
         return [dtypes.get(~k, d) for k, d in enumerate(own)]
     cotangent = reduce(promote, differing)
-    return [_of_argument(op, params, cotangent, d) if d._kind in "fc" else d for d in own]
+    return [_argument_dtype(op, params, cotangent, d) if d._kind in "fc" else d for d in own]
 
 
-def _of_argument(op: Op, params: tuple, cotangent: Dtype, argument: Dtype) -> Dtype:
+def _argument_dtype(op: Op, params: tuple, cotangent: Dtype, argument: Dtype) -> Dtype:
     if op in _HAND_ON or (op is _SLICE and _WHOLE.issuperset(params[0])):
         return cotangent
     return argument if op in _CAST else promote(cotangent, argument)

@@ -63,12 +63,18 @@ def interpret_proxies(op: Op, params: tuple, xs: list[Any], avals: list[Any], ou
         return op.lower(params, xs)
     exact = [_exact(x, a.dtype) if on else x for x, a, on in zip(xs, avals, proxied, strict=True)]
     value = op.lower(params, exact)
-    if not _may_pass(op):
+    if not _may_have_derivative(op):
         return value
     carriers = list(exact)
     for k in range(len(xs))[: op.indices][op.smooth]:
         narrows = isinstance(out, Aval) and not is_within_forward() and avals[k].dtype is not out.dtype
-        carriers[k] = _cut(xs[k], avals[k].dtype) if proxied[k] and narrows else float_proxy(xs[k]) if makes else xs[k]
+        carriers[k] = (
+            _truncate_cotangent(xs[k], avals[k].dtype)
+            if proxied[k] and narrows
+            else float_proxy(xs[k])
+            if makes
+            else xs[k]
+        )
         if proxied[k] and _is_integer(avals[k]) and _is_float(out):
             carriers[k] = carriers[k].astype(jnp.promote_types(out.dtype._numpy, np.float32))
     if any(on and not _is_integer(a) for a, on in zip(avals, proxied, strict=True)):
@@ -88,7 +94,7 @@ def _narrowed(x: Any, aval: Any) -> Any:
 
 
 def _alike(xs: Sequence[Any]) -> list[Any]:
-    """Cast all floats to the widest dtype among them, so that the op computes in the dtype of the proxy."""
+    """Cast all floats to the widest dtype among them, so that the op computes in the proxy's dtype."""
     floats = [x.dtype for x in xs if jnp.issubdtype(x.dtype, np.floating)]
     wide = jnp.result_type(*floats)
     return [x.astype(wide) if jnp.issubdtype(x.dtype, np.floating) else x for x in xs]
@@ -103,7 +109,7 @@ def _makes_integers(op: Op, out: Any) -> bool:
     return isinstance(out, Aval) and out.dtype._kind not in "fc" and (op in _MAKERS or op.in_place)
 
 
-def _may_pass(op: Op) -> bool:
+def _may_have_derivative(op: Op) -> bool:
     """Return True if an op with an integer result may have a derivative; a comparison, for example, has none."""
     return op.smooth != slice(0) and (op not in TANGENT_DTYPE or op in _MAKERS)
 
@@ -119,7 +125,7 @@ def _exact(x: Any, dtype: Dtype) -> Any:
 
 
 def _attach_tangent(value: Any, carried: Any, out: Aval, truncating: bool) -> Any:
-    """Return `value` with the derivative of `carried`."""
+    """Return `value` with the tangent that `carried` has."""
     if not jnp.issubdtype(carried.dtype, np.inexact):
         return value
     truncates = truncating and out.dtype._kind not in "fc"
@@ -137,7 +143,7 @@ def _attach_tangent(value: Any, carried: Any, out: Aval, truncating: bool) -> An
     return of(proxy.astype(jnp.promote_types(proxy.dtype, carried.dtype)) if value is proxy else proxy, carried)
 
 
-def _cut(x: Any, dtype: Dtype) -> Any:
+def _truncate_cotangent(x: Any, dtype: Dtype) -> Any:
     """Return `x`, with its cotangent truncated to integers of this dtype."""
 
     @jax.custom_vjp
@@ -158,7 +164,7 @@ def _truncated(t: Any, dtype: Dtype) -> Any:
         beyond = 0.0 if dtype._kind == "b" else float(np.iinfo(dtype._numpy).max) + 1
         if beyond > float(jnp.finfo(t.dtype).max):
             return [truncated]
-        return [jnp.where(t == beyond, t, truncated)]  # as floats, the largest integers are rounded up to `beyond`
+        return [jnp.where(t == beyond, t, truncated)]  # the largest integers, as floats, are rounded up to `beyond`
 
     def back(_: tuple, cotangents: Sequence[Any]) -> list[Any]:
         return [_truncated(cotangents[0], dtype)]
@@ -183,7 +189,7 @@ def _moving(program: Program, primals: frozenset[int]) -> frozenset[int]:
     """Return the slots that may have a derivative with respect to these inputs."""
     moving = set(primals)
     for slot in range(len(program.instructions)):
-        if _hands_on(program, slot, moving):
+        if _passes_derivative(program, slot, moving):
             moving.add(slot)
     return frozenset(moving)
 
@@ -222,7 +228,7 @@ def _read(op: Op, slots: Sequence[int]) -> Sequence[int]:
     return slots[: op.indices][op.smooth]
 
 
-def _hands_on(program: Program, slot: int, moving: Set[int]) -> bool:
+def _passes_derivative(program: Program, slot: int, moving: Set[int]) -> bool:
     """Return True if the result of an instruction may have a derivative, given the slots that have one."""
     op, params, slots = program.instructions[slot]
     if moving.isdisjoint(_read(op, slots)):
@@ -235,4 +241,4 @@ def _hands_on(program: Program, slot: int, moving: Set[int]) -> bool:
         for inner in around:
             if isinstance(inner, Program):
                 return k < len(inner.out_slots) and inner.out_slots[k] in _moving(inner, _inner(inner, slots, moving))
-    return _may_pass(op) and any(s in moving and _is_integer(program.aval(s)) for s in _read(op, slots))
+    return _may_have_derivative(op) and any(s in moving and _is_integer(program.aval(s)) for s in _read(op, slots))

@@ -71,25 +71,27 @@ def _pushed(program: Program, inputs: Sequence[Any], tangents: Sequence[Any]) ->
         if slot in dtypes:
             in_tangents = of_operands(op, params, slots, known)
             avals = [program.aval(s) for s in slots]
-            known[slot] = _through(op, params, xs, in_tangents, avals, program.avals[slot], dtypes[slot])
+            known[slot] = _result_tangents(op, params, xs, in_tangents, avals, program.avals[slot], dtypes[slot])
     return [values[s] for s in program.out_slots], [known.get(s) for s in program.out_slots]
 
 
-def _through(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: list[Any], out: Any, dtypes: Any) -> Any:
+def _result_tangents(
+    op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: list[Any], out: Any, dtypes: Any
+) -> Any:
     """Return the tangents of an op's results in these dtypes, given those of its operands."""
     if op in (CALL, PURE_CALL, CHECKPOINT):
         return _pushed(params[0], xs, tangents)[1]
     if op is VMAP:
         return _over_axis(*params, xs, tangents)  # type: ignore[call-arg]
     turned = [jnp.iscomplexobj(t) and not jnp.iscomplexobj(x) for x, t in zip(xs, tangents, strict=True)]
-    out_tangents = _by_jax(
+    out_tangents = _jax_result_tangents(
         op, params, xs, [t.real if on else t for t, on in zip(tangents, turned, strict=True)], avals, out
     )
     if any(turned):  # tangents are linear, so imaginary parts are pushed separately
         parts = [
             t.imag if on else None if t is None else jnp.zeros_like(t) for t, on in zip(tangents, turned, strict=True)
         ]
-        others = _by_jax(op, params, xs, parts, avals, out)
+        others = _jax_result_tangents(op, params, xs, parts, avals, out)
         out_tangents = [t + 1j * u if _is_float(t) else t for t, u in zip(out_tangents, others, strict=True)]
     if isinstance(out, tuple):
         return [
@@ -99,7 +101,9 @@ def _through(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: l
     return tangent_of(out_tangents[0], aval(out.shape, dtypes))
 
 
-def _by_jax(op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: list[Any], out: Any) -> list[Any]:
+def _jax_result_tangents(
+    op: Op, params: tuple, xs: list[Any], tangents: list[Any], avals: list[Any], out: Any
+) -> list[Any]:
     """Return the tangents of an op's results as JAX computes them, in the dtype of the float proxies."""
     places = [k for k, t in enumerate(tangents) if t is not None]
     points = [float_proxy_of(xs[k], avals[k].dtype, from_numpy(tangents[k].dtype)) for k in places]  # type: ignore[arg-type]

@@ -49,10 +49,10 @@ def _mixed_pull(*inputs: Any, program: Program, primals: int, outputs: int) -> t
     with differentiating(forward=False), with_float_proxies():
         values, pull = jax.vjp(lambda xs: program.replay([*xs, *args[primals:]])[:outputs], points)
 
-        def at(given: Iterable[Any]) -> list[Any]:
+        def at(seeds: Iterable[Any]) -> list[Any]:
             avals = program.out_avals
-            (found,) = pull([cotangent_of(c, y, a) for c, y, a in zip(given, values, avals, strict=False)])
-            return [gradient_of(g, d) for g, d in zip(found, dtypes, strict=True)]
+            (pulled,) = pull([cotangent_of(c, y, a) for c, y, a in zip(seeds, values, avals, strict=False)])
+            return [gradient_of(g, d) for g, d in zip(pulled, dtypes, strict=True)]
 
         turned = [jnp.iscomplexobj(c) and not jnp.iscomplexobj(y) for c, y in zip(cotangents, values, strict=True)]
         gradients = at([c.real if t else c for c, t in zip(cotangents, turned, strict=True)])
@@ -76,6 +76,7 @@ def _avals(*avals: Aval, program: Program, primals: int, outputs: int) -> tuple[
 
 
 MIXED_PULL = Op("mixed_pull", _mixed_pull, _avals, ("program", "primals", "outputs"))
-"""The gradients of the first `primals` inputs of a Program, at cotangents of any dtype for its first `outputs`."""
+"""The op that computes gradients of the first `primals` inputs of a Program, for cotangents of any dtype of its first
+`outputs`."""
 
 FAILURE[MIXED_PULL] = beside(MIXED_PULL)

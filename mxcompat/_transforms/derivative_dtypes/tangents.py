@@ -39,7 +39,7 @@ _SUMS = {TABLE[name] for name in ("cumsum", "sum", "trace")}
 """Ops that accumulate small integers in wider ones."""
 
 _CHOOSE = {TABLE["addmm"]: slice(1, 3), TABLE["remainder"]: slice(1, 2)}
-"""Ops that pass the tangents on unless one of these operands has one."""
+"""Maps each op to operands. The op passes the tangents on unchanged unless one of these operands has a tangent."""
 
 _NEGATE = {TABLE["diff"], TABLE["negative"], TABLE["subtract"]}
 """Ops that negate the last tangent."""
@@ -54,7 +54,8 @@ _WRITE = {TABLE["dynamic_slice_update"], TABLE["pad"], TABLE["slice_update"]}
 """Ops that write into their first operand's tangent, or into zeros."""
 
 _ROUND = {TABLE[name] for name in ("layer_norm", "rms_norm", "softmax")}
-"""Ops that compute in float32, and cast the result if the value has half precision (`softmax` only if `precise`)."""
+"""Ops that compute in float32, and cast the result if the value has half precision. `softmax` does so only if
+`precise`."""
 
 _CAST = {TABLE[name] for name in (
     "argmax", "argmin", "argsort", "ceil", "count_nonzero", "fft", "floor", "floor_divide", "istft",
@@ -79,7 +80,7 @@ def tangent_dtypes(program: Program, in_dtypes: Sequence[Dtype | None]) -> dict[
 
 @analysis
 def _tangent_dtypes(program: Program, in_dtypes: tuple[Dtype | None, ...]) -> dict[int, Any]:
-    return _carried_on(program, {~k: d for k, d in enumerate(in_dtypes) if d is not None})
+    return _forward_dtypes(program, {~k: d for k, d in enumerate(in_dtypes) if d is not None})
 
 
 def of_operands(op: Op, params: tuple, slots: Sequence[int], known: Mapping[int, Any]) -> list[Any]:
@@ -88,7 +89,7 @@ def of_operands(op: Op, params: tuple, slots: Sequence[int], known: Mapping[int,
     return [known.get(s) if k in smooth else None for k, s in enumerate(slots)]
 
 
-def _carried_on(program: Program, dtypes: dict[int, Any]) -> dict[int, Any]:
+def _forward_dtypes(program: Program, dtypes: dict[int, Any]) -> dict[int, Any]:
     for slot, (op, params, slots) in enumerate(program.instructions):
         tangents = of_operands(op, params, slots, dtypes)
         if op is ITEM:
@@ -96,12 +97,12 @@ def _carried_on(program: Program, dtypes: dict[int, Any]) -> dict[int, Any]:
                 dtypes[slot] = tangents[0][params[0]]
         elif any(tangents):
             operands, result = [program.aval(s) for s in slots], program.avals[slot]
-            of = _of_results if isinstance(result, tuple) else _of_result
+            of = _result_dtypes if isinstance(result, tuple) else _result_dtype
             dtypes[slot] = of(op, params, tangents, operands, result)  # type: ignore[arg-type]
     return dtypes
 
 
-def _of_results(
+def _result_dtypes(
     op: Op, params: tuple, tangents: list[Dtype | None], operands: list[Aval], results: tuple[Aval, ...]
 ) -> tuple[Dtype | None, ...]:
     """Return the dtypes of the tangents of an op with several results."""
@@ -112,24 +113,26 @@ def _of_results(
         program = BODY[op](params)
         dtypes = tangent_dtypes(program, tangents[: len(program.in_avals)])
         own = [dtypes.get(s) for s in program.out_slots]
-    return (*own, *[_of_result(op, params, tangents, operands, a) for a in results[len(own) :]])
+    return (*own, *[_result_dtype(op, params, tangents, operands, a) for a in results[len(own) :]])
 
 
-def _of_result(op: Op, params: tuple, tangents: list[Dtype | None], operands: list[Aval], result: Aval) -> Dtype:
+def _result_dtype(op: Op, params: tuple, tangents: list[Dtype | None], operands: list[Aval], result: Aval) -> Dtype:
     """Return the dtype of a result's tangent, given those of the operands; at least one operand has a tangent."""
     if op in _NEGATE:
         refuse_bools(tangents[-1])
     rule = TANGENT_DTYPE.get(op)
     if rule is not None:
         return rule(tangents, operands, result)
-    entering = [*map(_given, tangents, operands, repeat(_promoted(op, operands, result)), repeat(result.dtype))]
+    entering = [
+        *map(_entering_dtype, tangents, operands, repeat(_promoted(op, operands, result)), repeat(result.dtype))
+    ]
     if _is_cast(op, params, entering, operands, result):
         return result.dtype
     active = [t for t in entering if t is not None]
     handed = active[0] if op in _WRITE else reduce(promote, active)
     if op in _SUMS:
         handed = summed_dtype(handed)
-    return handed if _hands_on(op, entering) else promote(handed, result.dtype)
+    return handed if _keeps_promoted(op, entering) else promote(handed, result.dtype)
 
 
 def _promoted(op: Op, operands: list[Aval], result: Aval) -> Dtype:
@@ -138,9 +141,11 @@ def _promoted(op: Op, operands: list[Aval], result: Aval) -> Dtype:
     return reduce(promote, [*dtypes, result.dtype] if result.dtype._kind in "fc" else dtypes)
 
 
-def _given(tangent: Dtype | None, operand: Aval, promoted: Dtype, natural: Dtype) -> Dtype | None:
-    """Return the dtype in which an operand's tangent enters the op: `natural`, unless it differs from the operand's
-    dtype."""
+def _entering_dtype(tangent: Dtype | None, operand: Aval, promoted: Dtype, natural: Dtype) -> Dtype | None:
+    """Return the dtype in which an operand's tangent enters the op.
+
+    It is `natural`, unless the tangent's dtype differs from the operand's.
+    """
     if tangent is None:
         return None
     is_cast = operand.dtype is not promoted and operand.dtype is not natural
@@ -160,7 +165,7 @@ def _is_cast(op: Op, params: tuple, entering: list[Dtype | None], operands: list
     return op is TABLE["imag"] and operands[0].dtype._kind != "c"
 
 
-def _hands_on(op: Op, entering: list[Dtype | None]) -> bool:
+def _keeps_promoted(op: Op, entering: list[Dtype | None]) -> bool:
     """Return True if the result's tangent has the promoted dtype of the operands' tangents."""
     if op in _CHOOSE:
         return not any(entering[_CHOOSE[op]])

@@ -110,7 +110,7 @@ def _rebuilt(
         if op is ITEM or not any(on):
             node = apply(op, nodes, params)
             if not nodes:
-                node.trace = trace  # otherwise the node would count as captured from outside
+                node.trace = trace  # otherwise the capture would count the node as an outside value
             env[slot] = node, any(on)
             continue
         rule = BATCH.get(op)
@@ -129,14 +129,15 @@ def _mapped(program: Program, in_axes: tuple, out_axes: tuple, size: int) -> Map
     ]
     with Capture(avals) as capture:
         inputs = [
-            n if axis is None else _moved(n, axis, 0) for n, axis in zip(capture.placeholders, in_axes, strict=True)
+            n if axis is None else _moved_axis(n, axis, 0)
+            for n, axis in zip(capture.placeholders, in_axes, strict=True)
         ]
         outs = []
         flagged_outputs = _rebuilt(program, inputs, [axis is not None for axis in in_axes], size, capture.id)
         for (node, on), axis in zip(flagged_outputs, out_axes, strict=True):
             if axis is None and on:
                 raise NoRule("[vmap] an output that has the axis is to have none")
-            outs.append(node if axis is None else _moved(node if on else broadcast_unbatched(node, size), 0, axis))
+            outs.append(node if axis is None else _moved_axis(node if on else broadcast_unbatched(node, size), 0, axis))
         body = capture.close(outs)
     return Mapped(body.program, body.captured, [value_on_host(n) for n in body.captured])
 
@@ -164,7 +165,7 @@ def _all_with_axis(avals: Any, size: int) -> Any:
     return _with_axis(avals, 0, size)
 
 
-def _moved(node: Node, source: int, target: int) -> Node:
+def _moved_axis(node: Node, source: int, target: int) -> Node:
     source %= node.aval.ndim
     if source == target:
         return node
@@ -205,7 +206,7 @@ def _vjp(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...
         return None
     points = all_batched(inputs[:primals], flags[:primals], size)
     cotangents = [
-        _raised(c, y.ndim) if on else c  # without the axis, the cotangent broadcasts as it is
+        _raised(c, y.ndim) if on else c  # an unbatched cotangent broadcasts without new axes
         for c, on, y in zip(inputs[count:], flags[count:], program.out_avals, strict=False)
     ]
     operands = (*points, *inputs[primals:count], *body.captured, *cotangents)
@@ -253,9 +254,9 @@ def _ruled(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, .
 def _custom_vmap(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[bool, ...], size: int) -> Node | None:
     program, rule, count, in_axes, out_axes = params
     if any(flags[count:]) or any(on and axis is None for on, axis in zip(flags, in_axes, strict=False)):
-        return None  # the user's rule was made for other mapped arguments
+        return None  # the user's rule was traced for other mapped arguments
     args = [
-        n if axis is None else _moved(n if has else broadcast_unbatched(n, size), 0, axis)
+        n if axis is None else _moved_axis(n if has else broadcast_unbatched(n, size), 0, axis)
         for n, axis, has in zip(inputs, in_axes, flags, strict=False)
     ]
     operands = (*args, *inputs[len(program.in_avals) :])
@@ -263,4 +264,4 @@ def _custom_vmap(op: Op, params: tuple, inputs: tuple[Node, ...], flags: tuple[b
         return None
     outs = items(apply(CALL, operands, (rule,)))
     pairs = zip(outs, out_axes, strict=True)
-    return apply(TUPLE, tuple([broadcast_unbatched(n, size) if k is None else _moved(n, k, 0) for n, k in pairs]))
+    return apply(TUPLE, tuple([broadcast_unbatched(n, size) if k is None else _moved_axis(n, k, 0) for n, k in pairs]))

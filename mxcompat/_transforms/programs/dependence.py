@@ -47,7 +47,8 @@ def reached_slots(program: Program, outputs: Iterable[int], behind_stops: bool =
         if slot >= 0:
             op, _, slots = program.instructions[slot]
             if op is ITEM:
-                reached.add(slots[0])  # not pending: `_reads` follows only the inputs that this result depends on
+                # mark the op, but do not follow all its inputs: `_reads` follows those of this result
+                reached.add(slots[0])
             pending += _reads(program, slot, behind_stops)
     return reached
 
@@ -82,10 +83,10 @@ def read_by(node: Node) -> Sequence[Node]:
 
 
 @DEPENDS.of(CALL, PURE_CALL, CHECKPOINT)
-def _of_call(params: tuple, result: int, behind_stops: bool) -> frozenset[int]:
+def _inputs_of_call(params: tuple, result: int, behind_stops: bool) -> frozenset[int]:
     return reached_inputs(params[0], frozenset([result]), behind_stops)
 
 
 @DEPENDS.of(TUPLE)
-def _of_tuple(params: tuple, result: int, behind_stops: bool) -> frozenset[int]:
+def _inputs_of_tuple(params: tuple, result: int, behind_stops: bool) -> frozenset[int]:
     return frozenset([result])

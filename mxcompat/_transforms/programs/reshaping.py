@@ -58,13 +58,13 @@ class _Rebuilt:
         self.nodes = {~k: n for k, n in enumerate(inputs)}
         self.narrow: dict[int, Aval] = {}
         for slot, (op, params, slots) in enumerate(program.instructions):
-            if not (fused and self._stays_narrow(slot, op, params, slots)):
-                self.nodes[slot] = self._made(op, params, slots)
+            if not (fused and self._skip_broadcast(slot, op, params, slots)):
+                self.nodes[slot] = self._apply_adapted(op, params, slots)
 
     def outputs(self) -> list[Node]:
-        return [*map(self._whole, self.program.out_slots)]
+        return [*map(self._broadcast, self.program.out_slots)]
 
-    def _stays_narrow(self, slot: int, op: Op, params: tuple, slots: tuple[int, ...]) -> bool:
+    def _skip_broadcast(self, slot: int, op: Op, params: tuple, slots: tuple[int, ...]) -> bool:
         """Skip a broadcast, or run an elementwise op on unbroadcast operands. Return False if neither applies."""
         if op is BROADCAST_TO:
             self.nodes[slot], before = self.nodes[slots[0]], self._before(slots[0])
@@ -80,13 +80,13 @@ class _Rebuilt:
     def _before(self, slot: int) -> Aval:
         return self.narrow.get(slot) or self.program.aval(slot)
 
-    def _whole(self, slot: int) -> Node:
+    def _broadcast(self, slot: int) -> Node:
         if slot in self.narrow:
             return apply(BROADCAST_TO, (self.nodes[slot],), (self.program.avals[slot].shape,))
         return self.nodes[slot]
 
-    def _made(self, op: Op, params: tuple, slots: tuple[int, ...]) -> Node:
-        inputs = tuple(map(self._whole, slots))
+    def _apply_adapted(self, op: Op, params: tuple, slots: tuple[int, ...]) -> Node:
+        inputs = tuple(map(self._broadcast, slots))
         if op in (SLICE, GATHER):
             _check_window(params[0], self.program.aval(slots[0]).shape, inputs[0].aval.shape)
         elif op in ADAPTED:
@@ -99,8 +99,8 @@ def _is_elementwise(op: Op) -> bool:
 
 
 def _check_window(plan: tuple, before: tuple[int, ...], now: tuple[int, ...]) -> None:
-    """Raise MLX's error for a slice along an axis whose length changed: the slice's end may have depended on the
-    length."""
+    """Raise MLX's error for a slice along an axis whose length changed, because the slice's end may have depended on
+    it."""
     sizes = zip(before, now, strict=True)
     for entry in plan:
         if entry == "*":
@@ -154,6 +154,6 @@ ADAPTED: dict[Op, Callable[[tuple, tuple[Node, ...]], tuple[tuple, tuple[Node, .
     VMAP: _mapped,
     CUSTOM_VJP: _ruled,
     CUSTOM_JVP: _ruled,
-    CUSTOM_VMAP: _program_first,  # its rule gets the mapped axis, of any size, when it runs
+    CUSTOM_VMAP: _program_first,  # the user's rule gets the mapped axis, of any size, when it runs
 }
-"""For each op that runs Programs: a function that adapts its params and inputs to inputs of other shapes."""
+"""Maps each op that runs Programs to a function that adapts its params and inputs to other shapes."""

@@ -167,7 +167,7 @@ def segments(
 
 def _parts(program: Program) -> list[list[int]]:
     """Return the slots of each segment in execution order. Segments of a program that repeats itself are equal."""
-    following: dict[int, list[int]] = {}  # results of an op with several stay in its segment
+    following: dict[int, list[int]] = {}  # the results of an op with several stay in its segment
     for k, (op, _, slots) in enumerate(program.instructions):
         if op is ITEM and slots[0] >= 0:
             following.setdefault(slots[0], []).append(k)

@@ -61,8 +61,8 @@ def _fallible_segments(program: Program) -> list[Segment] | None:
 
 
 def called(op: Op, params: tuple, inputs: tuple[Node, ...]) -> Node:
-    """Make the node of an op that runs a Program, of whose inputs only some have gradients. A Program with effects runs
-    in parts."""
+    """Make the node of an op that runs a Program and gives gradients to only some of its inputs. A Program with effects
+    runs in parts."""
     program, count, *_ = params
     return _parted(program, inputs, count) if has_effects(program) else apply(op, inputs, params)
 
@@ -107,7 +107,7 @@ def mapped_over(
 ) -> Node:  # fmt: skip
     """Return the node for `vmap` of a Program with effects; the Program runs in parts."""
     env: dict[int, tuple[Node, bool]] = {
-        ~k: (n if axis is None else _moved(n, axis, 0), axis is not None)
+        ~k: (n if axis is None else _moved_axis(n, axis, 0), axis is not None)
         for k, (n, axis) in enumerate(zip(inputs, in_axes, strict=True))
     }
     for part, segment in _cut(program):
@@ -127,7 +127,7 @@ def mapped_over(
     outputs = []
     for slot, axis in zip(program.out_slots, out_axes, strict=True):
         node, on = env[slot]
-        outputs.append(_moved(node if on else broadcast_unbatched(node, size), 0, axis or 0))
+        outputs.append(_moved_axis(node if on else broadcast_unbatched(node, size), 0, axis or 0))
     return apply(TUPLE, tuple(outputs))
 
 
@@ -139,7 +139,7 @@ def _segment_over_axis(segment: Segment, operands: tuple[Node, ...], flags: tupl
     return apply(VMAP, inputs, (segment.program, axes, (0,) * len(segment.outputs), size))
 
 
-def _moved(node: Node, source: int, target: int) -> Node:
+def _moved_axis(node: Node, source: int, target: int) -> Node:
     if source == target:
         return node
     order = [k for k in range(node.aval.ndim) if k != source]

@@ -52,32 +52,32 @@ def _of(op: Op, holds: Callable[[tuple], bool] = _always) -> Callable[[Body], Bo
         def pull(g: Any, y: Any, params: tuple, needs_grad: Sequence[bool], *inputs: Symbolic) -> Any:
             if not holds(params):
                 return plain and plain(g, y, params, needs_grad, *inputs)
-            made = _made(body, dict(zip(op.params, params, strict=True)), y, inputs)
+            traced = _decomposed(body, dict(zip(op.params, params, strict=True)), y, inputs)
             places = [k for k, on in enumerate(needs_grad) if on]
             cotangents = g if isinstance(y, tuple) else (g,)
-            found = iter(inlined(made.program, made.values, tuple(places), cotangents, inputs))
-            return tuple([next(found) if on else None for on in needs_grad])
+            derivatives = iter(inlined(traced.program, traced.values, tuple(places), cotangents, inputs))
+            return tuple([next(derivatives) if on else None for on in needs_grad])
 
         @FORWARD.of(op)
         def push(tangents: Sequence[Any], y: Any, params: tuple, *inputs: Symbolic) -> Any:
             if not holds(params):
                 return plain_forward and plain_forward(tangents, y, params, *inputs)
-            made = _made(body, dict(zip(op.params, params, strict=True)), y, inputs)
-            found = inlined_forward(made.program, made.values, tangents, inputs)
+            traced = _decomposed(body, dict(zip(op.params, params, strict=True)), y, inputs)
+            derivatives = inlined_forward(traced.program, traced.values, tangents, inputs)
             if isinstance(y, tuple):
-                return found
-            return zeros(y, y) if found[0] is None else found[0]
+                return derivatives
+            return zeros(y, y) if derivatives[0] is None else derivatives[0]
 
         return body
 
     return register
 
 
-def _made(body: Body, params: dict[str, Any], y: Any, inputs: Sequence[Symbolic]) -> Derivative:
+def _decomposed(body: Body, params: dict[str, Any], y: Any, inputs: Sequence[Symbolic]) -> Derivative:
     """Trace a decomposition for these inputs; its results get the shapes and dtypes of `y`."""
 
-    def run(*given: Symbolic) -> list[Symbolic]:
-        outs = body(*[wrap(x.node) for x in given], **params)
+    def run(*symbols: Symbolic) -> list[Symbolic]:
+        outs = body(*[wrap(x.node) for x in symbols], **params)
         pairs = zip(outs, y, strict=True) if isinstance(y, tuple) else [(outs, y)]
         return [Symbolic(out._node).astype(like.dtype).reshape(like.shape) for out, like in pairs]
 

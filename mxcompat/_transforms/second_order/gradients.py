@@ -71,21 +71,21 @@ def _if_ruled(make: Callable[..., Derivative], program: Program, *counts: int) -
 
 
 @DEPENDS.of(VJP)
-def _behind_vjp(params: tuple, result: int, behind_stops: bool) -> frozenset[int] | None:
-    return _behind(gradient(*params), result, behind_stops)
+def _inputs_of_vjp(params: tuple, result: int, behind_stops: bool) -> frozenset[int] | None:
+    return _inputs_of(gradient(*params), result, behind_stops)
 
 
 @DEPENDS.of(PULL)
-def _behind_pull(params: tuple, result: int, behind_stops: bool) -> frozenset[int] | None:
-    return _behind(pulled(*params), result, behind_stops)
+def _inputs_of_pull(params: tuple, result: int, behind_stops: bool) -> frozenset[int] | None:
+    return _inputs_of(pulled(*params), result, behind_stops)
 
 
 @DEPENDS.of(JVP)
-def _behind_jvp(params: tuple, result: int, behind_stops: bool) -> frozenset[int] | None:
-    return _behind(tangent(*params), result, behind_stops)
+def _inputs_of_jvp(params: tuple, result: int, behind_stops: bool) -> frozenset[int] | None:
+    return _inputs_of(tangent(*params), result, behind_stops)
 
 
-def _behind(derivative: Derivative | None, result: int, behind_stops: bool) -> frozenset[int] | None:
+def _inputs_of(derivative: Derivative | None, result: int, behind_stops: bool) -> frozenset[int] | None:
     return None if derivative is None else reached_inputs(derivative.program, frozenset([result]), behind_stops)
 
 
@@ -124,7 +124,8 @@ def captured(function: Callable[..., Iterable[Any]], avals: Sequence[Aval]) -> D
 
 
 def _node(x: Any, like: Symbolic) -> Node:
-    """Return the node of a symbolic array or of zeros; for a tuple, the node whose results its items are."""
+    """Return the node of a symbolic array or of zeros. For a tuple of items, return the node that the items select
+    from."""
     if isinstance(x, tuple):
         return x[0].node.inputs[0]
     return (x if isinstance(x, Symbolic) else zeros(x, like)).node
@@ -145,7 +146,7 @@ def _environment(program: Program, inputs: Sequence[Symbolic]) -> list[Any]:
             continue
         node = apply(op, tuple([env[s].node for s in slots]), params)
         if not slots:
-            node.trace = inputs[0].node.trace  # otherwise the node would count as captured from outside
+            node.trace = inputs[0].node.trace  # otherwise the capture would count the node as an outside value
         env[slot] = tuple(map(Symbolic, items(node))) if isinstance(node.aval, tuple) else Symbolic(node)
     return env
 
@@ -164,7 +165,7 @@ def _pushed(
     return carry_forward(program, primals, _environment(program, inputs), tangents, FORWARD)
 
 
-def _given(values: Sequence[Any], inputs: Sequence[Symbolic]) -> list[Symbolic]:
+def _all_inputs(values: Sequence[Any], inputs: Sequence[Symbolic]) -> list[Symbolic]:
     """Return the inputs of an inlined Program: `inputs`, then its captured `values`."""
     return [*inputs, *[inputs[0].like(v) for v in values]]
 
@@ -178,14 +179,14 @@ def replayed(program: Program, inputs: Sequence[Symbolic]) -> list[Symbolic]:
 def inlined(program: Program, values: Sequence[Any], primals: tuple[int, ...], g: tuple, inputs: Sequence[Any]) -> list:
     """Inline the gradient of a Program with captured `values`; return the cotangents of some inputs, None for a zero
     one."""
-    gradients = _pulled(program, primals, _given(values, inputs), g)[1]
+    gradients = _pulled(program, primals, _all_inputs(values, inputs), g)[1]
     return [x if isinstance(x, Symbolic) else None for x in gradients]
 
 
 def inlined_forward(program: Program, values: Sequence[Any], tangents: Sequence[Any], inputs: Sequence[Any]) -> list:
     """Inline the pushforward of a Program; return its outputs' tangents, None for a zero one."""
     primals = tuple([k for k, t in enumerate(tangents) if t is not None])
-    return _pushed(program, primals, _given(values, inputs), [tangents[k] for k in primals])[1]
+    return _pushed(program, primals, _all_inputs(values, inputs), [tangents[k] for k in primals])[1]
 
 
 def _transposed(op: Op) -> Callable[..., Any]:

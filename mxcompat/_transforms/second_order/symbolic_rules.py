@@ -203,7 +203,8 @@ _LINEAR = {
     **dict.fromkeys((BLOCK_MASKED_MM, CONV, CONVOLVE, CROSS, GATHER_MM, SEGMENTED_MM), _TWO),
     **dict.fromkeys((GATHER_QMM, GATHER_QMM_FP, QUANTIZED_MATMUL, QUANTIZED_MATMUL_FP), ((0,), (1, 2))),
 }  # fmt: skip
-"""The factors of which each op is a product (see `transposes`); none if the op is linear in all its inputs at once."""
+"""The factors of the product that each op computes (see `transposes`), or () for an op that is linear in all its inputs
+together."""
 
 for _op, _factors in _LINEAR.items():
     linear(_op, _factors, RULES, FORWARD)

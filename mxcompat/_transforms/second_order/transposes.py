@@ -32,19 +32,21 @@ _FACTORS: dict[Op, Factors] = {}
 """The factors of each op; empty for an op that is linear in all inputs at once."""
 
 _MEETING: dict[Op, Callable[[tuple, int], tuple]] = {}
-"""For ops that write several values to one position: `(params, at)` to the params with which PUSHED is the transpose of
-PULLED."""
+"""Maps each op that writes several values to one position to a function of `(params, at)`.
+
+The function returns the params with which PUSHED is the transpose of PULLED.
+"""
 
 
 def _pulled(g: Any, *inputs: Any, op: Op, params: tuple, at: int) -> Any:
-    return jax.vjp(_of_one(op, params, inputs, at), inputs[at])[1](g)[0]
+    return jax.vjp(_function_of_input(op, params, inputs, at), inputs[at])[1](g)[0]
 
 
 def _pushed(t: Any, *inputs: Any, op: Op, params: tuple, at: int) -> Any:
-    return jax.jvp(_of_one(op, params, inputs, at), (inputs[at],), (t,))[1]
+    return jax.jvp(_function_of_input(op, params, inputs, at), (inputs[at],), (t,))[1]
 
 
-def _of_one(op: Op, params: tuple, inputs: Sequence[Any], at: int) -> Callable[[Any], Any]:
+def _function_of_input(op: Op, params: tuple, inputs: Sequence[Any], at: int) -> Callable[[Any], Any]:
     return lambda x: op.lower(params, _replaced(inputs, at, x))
 
 
@@ -90,7 +92,7 @@ def nothing(like: Any) -> Any:
     return np.broadcast_to(like.like(0.0), like.shape) if isinstance(like, Symbolic) else np.zeros_like(like)
 
 
-def _moved(op: Op, inputs: Sequence[Any], at: int, t: Any) -> list[Any]:
+def _with_tangent(op: Op, inputs: Sequence[Any], at: int, t: Any) -> list[Any]:
     """Return the inputs with the tangent `t` in place of input `at`, and zeros for the other inputs in the same group
     of `_FACTORS`."""
     peers = next((factor for factor in _FACTORS[op] if at in factor), ())
@@ -98,7 +100,7 @@ def _moved(op: Op, inputs: Sequence[Any], at: int, t: Any) -> list[Any]:
     return _replaced(others, at, t)
 
 
-def _others(op: Op, at: int, count: int) -> list[int]:
+def _other_factors(op: Op, at: int, count: int) -> list[int]:
     """Return the inputs that belong to other factors."""
     return [k for factor in _FACTORS[op] if at not in factor for k in factor if k < count]
 
@@ -116,18 +118,18 @@ def _derivatives(this: Op, reverse: Op) -> None:
         if needs_grad[0]:
             met = _MEETING[op](op_params, at) if op in _MEETING and this is PULLED else op_params
             cotangents[0] = _run(reverse, (op, met, at), g, *inputs)
-        for k in _others(op, at, len(inputs)):
+        for k in _other_factors(op, at, len(inputs)):
             if needs_grad[1 + k]:
-                cotangents[1 + k] = _run(PULLED, (op, op_params, k), cotangent, *_moved(op, inputs, at, tangent))
+                cotangents[1 + k] = _run(PULLED, (op, op_params, k), cotangent, *_with_tangent(op, inputs, at, tangent))
         return tuple(cotangents)
 
     @PUSHFORWARD.of(this)
     def push(tangents: Sequence[Any], y: Any, params: tuple, first: Any, *inputs: Any) -> Any:
         t, *others = tangents
         terms = [] if t is None else [_run(this, params, t, *inputs)]
-        for k in _others(params[0], params[2], len(inputs)):
+        for k in _other_factors(params[0], params[2], len(inputs)):
             if others[k] is not None:
-                terms.append(_run(this, params, first, *_moved(params[0], inputs, k, others[k])))
+                terms.append(_run(this, params, first, *_with_tangent(params[0], inputs, k, others[k])))
         return reduce(add, terms) if terms else np.zeros((), y.dtype)
 
 

@@ -28,9 +28,9 @@ def _saying(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except AttributeError:
-            for name, given in signature.bind(*args, **kwargs).arguments.items():
-                if signature.parameters[name].annotation == "array" and not isinstance(given, array):
-                    raise expected(function.__name__, "an array", given) from None
+            for name, value in signature.bind(*args, **kwargs).arguments.items():
+                if signature.parameters[name].annotation == "array" and not isinstance(value, array):
+                    raise expected(function.__name__, "an array", value) from None
             raise
 
     return call

@@ -50,12 +50,12 @@ def asarray(
     if isinstance(obj, array) or is_array(obj) or copy is False:
         return mx.asarray(obj, dtype, copy=copy)
     if isinstance(obj, (bool, int, float, complex, list, tuple)) and not _holds_array(obj):
-        given = np.asarray(obj, None if dtype is None else dtype._numpy)
+        data = np.asarray(obj, None if dtype is None else dtype._numpy)
         if dtype is None and not isinstance(obj, np.generic):
-            dtype = _DEFAULTS[given.dtype.kind]
-            if dtype is mx.int32 and given.size and not -(2**31) <= given.min() <= given.max() < 2**31:
+            dtype = _DEFAULTS[data.dtype.kind]
+            if dtype is mx.int32 and data.size and not -(2**31) <= data.min() <= data.max() < 2**31:
                 dtype = mx.int64
-        obj = given
+        obj = data
     if dtype is None and isinstance(obj, (np.ndarray, np.generic)) and obj.dtype == np.float64:
         dtype = mx.float64
     return mx.array(obj, dtype)

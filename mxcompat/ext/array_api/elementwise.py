@@ -210,10 +210,10 @@ def expm1(x: array, /) -> array:
     """Compute exp(x) - 1 for each element, precisely near 0."""
     if x.dtype != mx.complex64:
         return mx.expm1(x)
-    below = signbit(mx.imag(x))  # conj(expm1(x)) = expm1(conj(x)), also for -0.0
+    below = signbit(mx.imag(x))  # use conj(expm1(x)) = expm1(conj(x)), which holds for -0.0, too
     result = _complex_expm1(mx.where(below, mx.conj(x), x))
     limit = mx.where(mx.real(x) > 0, _complex(mx.array(mx.inf), mx.array(mx.nan)), mx.array(-1 + 0j))
-    # the limit of exp, whose direction is undefined
+    # exp has this limit, whose direction is undefined
     result = mx.where(mx.isinf(mx.real(x)) & ~mx.isfinite(mx.imag(x)), limit, result)
     return mx.where(below, mx.conj(result), result)
 
@@ -245,7 +245,7 @@ def log1p(x: array, /) -> array:
     if x.dtype != mx.complex64:
         return mx.log1p(x)
     result = _complex_log1p(x)
-    infinite = mx.isinf(mx.real(x)) | mx.isinf(mx.imag(x))  # also if the other part is NaN
+    infinite = mx.isinf(mx.real(x)) | mx.isinf(mx.imag(x))  # the result is infinite even if the other part is NaN
     return mx.where(infinite, _complex(mx.full(x.shape, mx.inf), mx.imag(result)), result)
 
 

@@ -30,7 +30,7 @@ def sum_gradients(group: mx.distributed.Group) -> Callable[[mx.array], mx.array]
 
 
 def _split(weight: mx.array, segments: int | list, axis: int) -> list[mx.array]:
-    """Split as ``mx.split`` does; the indices may also be fractions of the axis."""
+    """Split as ``mx.split`` does, except that the indices may also be fractions of the axis."""
     if not isinstance(segments, int) and not isinstance(segments[0], int):
         size = weight.shape[axis]
         segments = [int(fraction * size) for fraction in segments]

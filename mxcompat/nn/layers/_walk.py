@@ -22,12 +22,12 @@ __all__ = [
     "unwrap_module",
 ]
 
-# A planned write, done once the whole tree is valid: container, key, new value.
+# A planned write, as container, key and new value. It is done once the whole tree is valid.
 Plan = list[tuple[Any, Any, Any]]
 
 
 def read(module: Any, name: str) -> Any:
-    """Compute ``getattr(module, name)``, in less than half the time for an entry that is not a class attribute."""
+    """Return ``getattr(module, name)``, but in less than half the time for an entry that is not a class attribute."""
     value = None if hasattr(type(module), name) else module.get(name)
     return getattr(module, name) if value is None else value
 
@@ -55,31 +55,31 @@ def unwrap(
         entries = enumerate(value)
     else:
         raise RuntimeError("Unexpected leaf found while traversing the module")
-    found = []
+    items = []
     for k, child in entries:
         name = f"{key}.{k}"
         # Items of a list or dictionary keep their position, so a rejected item leaves an empty tree.
         if not filter_fn(module, name, child):
-            found.append({})
+            items.append({})
         elif is_leaf_fn is None and isinstance(child, kind):
-            found.append(unwrap_module(child, filter_fn, map_fn, is_leaf_fn, kind))
+            items.append(unwrap_module(child, filter_fn, map_fn, is_leaf_fn, kind))
         else:
-            found.append(unwrap(module, name, child, filter_fn, map_fn, is_leaf_fn, kind))
-    return dict(zip(value, found, strict=True)) if isinstance(value, dict) else found
+            items.append(unwrap(module, name, child, filter_fn, map_fn, is_leaf_fn, kind))
+    return dict(zip(value, items, strict=True)) if isinstance(value, dict) else items
 
 
 def unwrap_module(
     module: Any, filter_fn: Callable, map_fn: Callable | None, is_leaf_fn: Callable | None, kind: type
 ) -> dict[str, Any]:
     """Return the plain tree of a module's entries that pass the filter."""
-    found = {}
+    entries = {}
     for key, value in module.items():
         if filter_fn(module, key, value):
             if is_leaf_fn is None and map_fn is None and not isinstance(value, (dict, list)):
-                found[key] = value
+                entries[key] = value
             else:
-                found[key] = unwrap(module, key, value, filter_fn, map_fn, is_leaf_fn, kind)
-    return found
+                entries[key] = unwrap(module, key, value, filter_fn, map_fn, is_leaf_fn, kind)
+    return entries
 
 
 def _entries(target: Any, new: Any, strict: bool, what: str) -> Iterator[tuple[Any, Any, Any]]:
@@ -163,8 +163,8 @@ def check_weights(current: dict[str, mx.array], new: dict[str, Any]) -> None:
         names = ",\n".join(sorted(missing))
         raise ValueError(f"Missing {len(missing)} parameters: \n{names}.")
     for name, value in current.items():
-        given = new[name]
-        if not isinstance(given, mx.array):
-            raise ValueError(f"Expected mx.array but received {type(given)} for parameter {name}")
-        if given.shape != value.shape:
-            raise ValueError(f"Expected shape {value.shape} but received shape {given.shape} for parameter {name}")
+        weight = new[name]
+        if not isinstance(weight, mx.array):
+            raise ValueError(f"Expected mx.array but received {type(weight)} for parameter {name}")
+        if weight.shape != value.shape:
+            raise ValueError(f"Expected shape {value.shape} but received shape {weight.shape} for parameter {name}")

@@ -74,7 +74,7 @@ class Module(dict):
         value = self.get(key)
         if value is not None:
             return value
-        # Repeat the ordinary lookup, to raise its error or that of a property.
+        # Repeat the ordinary lookup, to raise its error or the error of a property.
         return super().__getattribute__(key)
 
     def __setattr__(self, key: str, val: Any) -> None:
@@ -181,9 +181,9 @@ class Module(dict):
             Nested dictionaries and lists with the leaves.
         """
         if native and map_fn is None and is_leaf_fn is None and filter_fn in _PARAMETERS:
-            found = native.parameters(self, filter_fn is Module.trainable_parameter_filter)
-            if found is not None:
-                return found
+            parameters = native.parameters(self, filter_fn is Module.trainable_parameter_filter)
+            if parameters is not None:
+                return parameters
         return _walk.unwrap_module(self, filter_fn, map_fn, is_leaf_fn, Module)
 
     def parameters(self) -> dict[str, Any]:
@@ -271,22 +271,22 @@ class Module(dict):
         while stack:
             path, module = stack.pop()
             apply_fn(path, module)
-            # looked up after the call, which may have changed the children
+            # the call may have changed the children, so look them up now
             prefix = f".{path}" if path else ""
             stack.extend(tree_flatten(module.children(), prefix=prefix, is_leaf=self.is_module))
         return self
 
     def modules(self) -> list[Module]:
         """Return this module and all modules below it."""
-        found: list[Module] = []
-        self.apply_to_modules(lambda _, module: found.append(module))
-        return found
+        result: list[Module] = []
+        self.apply_to_modules(lambda _, module: result.append(module))
+        return result
 
     def named_modules(self) -> list[tuple[str, Module]]:
         """Return ``(path, module)`` for this module (path ``""``) and all modules below it."""
-        found: list[tuple[str, Module]] = []
-        self.apply_to_modules(lambda path, module: found.append((path, module)))
-        return found
+        pairs: list[tuple[str, Module]] = []
+        self.apply_to_modules(lambda path, module: pairs.append((path, module)))
+        return pairs
 
     def _validate_keys(self, keys: str | list[str], strict: bool) -> list[str]:
         keys = keys if isinstance(keys, list) else [keys]

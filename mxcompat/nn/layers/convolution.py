@@ -33,10 +33,10 @@ class Convolution(Module):
         self.weight = mx.random.uniform(low=-limit, high=limit, shape=(out_channels, *kernel, in_channels))
         if bias:
             self.bias = mx.zeros((out_channels,))
-        given = dict(zip(self._mx_settings, settings, strict=True))
-        for name in ("padding", *given):  # the order in which MLX lists them
+        by_name = dict(zip(self._mx_settings, settings, strict=True))
+        for name in ("padding", *by_name):  # MLX lists the parameters in this order
             whole = self._mx_axes == 1 or name in ("dilation", "groups")
-            setattr(self, name, given[name] if whole else self._mx_spread(given[name]))
+            setattr(self, name, by_name[name] if whole else self._mx_spread(by_name[name]))
 
     def _mx_spread(self, value: int | tuple) -> tuple:
         """Return one value per spatial axis."""

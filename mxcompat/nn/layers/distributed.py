@@ -99,7 +99,7 @@ class _Sharded(Module):
     _mx_slices: ClassVar[Callable[[int | list], Callable]]
 
     def _mx_join(self, group: mx.distributed.Group | None, input_dims: int, output_dims: int) -> tuple[int, int]:
-        """Join the group, and return the shape of this rank's slice of the weight."""
+        """Return the shape of this rank's slice of the weight, after joining the group."""
         self.group = group or mx.distributed.init()
         shape, members = [output_dims, input_dims], self.group.size()
         if shape[self._mx_axis] % members:

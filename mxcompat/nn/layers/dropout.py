@@ -12,7 +12,7 @@ from mxcompat.nn.layers.base import Module
 __all__ = ["Dropout", "Dropout2d", "Dropout3d"]
 
 
-def _kept(p: float) -> float:
+def _keep_probability(p: float) -> float:
     """Return the probability to keep a value, after checking it."""
     if p < 0 or p >= 1:
         raise ValueError(f"The dropout probability {p} is not in [0, 1)")
@@ -55,7 +55,7 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        self._p_1 = _kept(p)  # MLX's name
+        self._p_1 = _keep_probability(p)  # MLX's name
 
     def _extra_repr(self) -> str:
         return f"p={1 - self._p_1}"
@@ -82,7 +82,7 @@ class Dropout2d(Module):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        self._p_1 = _kept(p)
+        self._p_1 = _keep_probability(p)
 
     def _extra_repr(self) -> str:
         return f"p={1 - self._p_1}"
@@ -110,7 +110,7 @@ class Dropout3d(Module):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        self._p_1 = _kept(p)
+        self._p_1 = _keep_probability(p)
 
     def _extra_repr(self) -> str:
         return f"p={1 - self._p_1}"

@@ -19,7 +19,7 @@ def _standardized(x: mx.array, mean: mx.array, var: mx.array, eps: float) -> mx.
 class _Norm(Module):
     """Base class with a positive ``eps``, parameters that scale and shift, and a description.
 
-    ``_mx_description`` is a format for the layer (``{0}``) and for whether it has a weight (``{affine}``).
+    ``_mx_description`` is a format string. ``{0}`` is the layer, and ``{affine}`` is True if it has a weight.
     """
 
     eps: float
@@ -73,7 +73,8 @@ class InstanceNorm(_Norm):
             needed = "InstanceNorm expects inputs with at least 3 dimensions (N, ..., C)"
             raise ValueError(f"{needed} but the input has {x.ndim} dimensions.")
         channels = x.reshape(x.shape[0], -1, x.shape[-1]).swapaxes(1, 2)
-        normed = mx.fast.layer_norm(channels, None, None, self.eps)  # computes its statistics in float32 for all dtypes
+        # `layer_norm` computes the statistics of all dtypes in float32
+        normed = mx.fast.layer_norm(channels, None, None, self.eps)
         return self._mx_affine(normed.swapaxes(1, 2).reshape(x.shape))
 
 
@@ -99,8 +100,8 @@ class LayerNorm(_Norm):
 
     def __init__(self, dims: int, eps: float = 1e-5, affine: bool = True, bias: bool = True) -> None:
         super().__init__(eps)
-        wanted = {"weight": affine, "bias": affine and bias}
-        self._mx_add(dims, *filter(wanted.get, wanted))
+        exists = {"weight": affine, "bias": affine and bias}
+        self._mx_add(dims, *filter(exists.get, exists))
         self.dims = dims
 
     def __call__(self, x: mx.array) -> mx.array:

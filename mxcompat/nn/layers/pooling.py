@@ -85,8 +85,10 @@ _OVER_ANY_AXES = (mx.max, mx.mean)
 
 
 class _Pool(Module):
-    """Base class of pooling: pads, cuts windows, and reduces each by ``pooling_function(windows, axes)``; the axes are
-    negative."""
+    """Base class of pooling. It pads the input, cuts windows, and reduces each by ``pooling_function(windows, axes)``.
+
+    The axes are negative.
+    """
 
     def __init__(
         self,

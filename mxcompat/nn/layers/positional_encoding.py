@@ -20,7 +20,7 @@ class RoPE(Module):
         scale: factor on the positions.
 
     Raises:
-        ValueError: at call time, ``dims`` is odd or larger than the last axis.
+        ValueError: at call time, if ``dims`` is odd or larger than the last axis.
 
     Example:
         >>> nn.RoPE(8)(mx.ones((1, 4, 8)), offset=3).shape

@@ -13,7 +13,7 @@ from mxcompat.utils import tree_map_with_path
 
 __all__ = ["QQLinear", "QuantizedEmbedding", "QuantizedLinear", "QuantizedModule", "quantize", "uniform_weight"]
 
-# For each mode: the group size and the bits per weight.
+# For each mode, the group size and the number of bits per weight.
 _DEFAULTS = {"affine": (64, 4), "mxfp4": (32, 4), "nvfp4": (16, 4), "mxfp8": (32, 8)}
 
 

@@ -1,6 +1,6 @@
 """Attention and the transformer of "Attention is all you need".
 
-Encoder and decoder layers are one block, with one or two attentions; encoder and decoder are one stack of blocks.
+Encoder and decoder layers share one block, with one or two attentions. Encoder and decoder are stacks of such blocks.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class MultiHeadAttention(Module):
             "value": (value_input_dims or key_input_dims or dims, inner),
             "out": (inner, value_output_dims or dims),
         }
-        for name, (given, wanted) in projections.items():
-            self[f"{name}_proj"] = Linear(given, wanted, bias)
+        for name, (input_size, output_size) in projections.items():
+            self[f"{name}_proj"] = Linear(input_size, output_size, bias)
 
     def _mx_project(self, name: str, x: mx.array) -> mx.array:
         """Project (B, L, features) and split it into heads: (B, heads, L, D)."""
@@ -280,7 +280,7 @@ class TransformerDecoderLayer(_Block):
 
 
 class TransformerDecoder(_Stack):
-    """A stack of ``TransformerDecoderLayer`` and a final ``LayerNorm``; called as the layer is.
+    """A stack of ``TransformerDecoderLayer`` and a final ``LayerNorm``. Its call takes the arguments of the layer's.
 
     Args:
         num_layers: the number of layers.

@@ -15,7 +15,7 @@ from mxcompat.nn.layers.base import Module
 
 __all__ = ["Upsample"]
 
-# (input index, weight) for all output elements; both of shape (M,).
+# The input index and the weight for each output element; both have shape (M,).
 Tap = tuple[mx.array, mx.array]
 TapsFn = Callable[[int, float, bool], list[Tap]]
 

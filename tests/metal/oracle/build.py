@@ -26,7 +26,7 @@ _LETTERS = {2: ("xy", "rg"), 3: ("xyz", "rgb"), 4: ("xyzw", "rgba")}
 
 
 class CompileError(Exception):
-    """What g++ said."""
+    """g++ rejected a kernel; the message is its output."""
 
 
 class Compiled(NamedTuple):
@@ -37,7 +37,7 @@ class Compiled(NamedTuple):
 
 
 def missing():
-    """Why there is no oracle here, None where there is one."""
+    """Return the reason why the oracle cannot run here, or None if it can."""
     compiler = shutil.which("g++")
     if compiler is None:
         return "there is no g++"
@@ -75,7 +75,7 @@ def _gxx(arguments, text=None):
 
 
 def _prepared():
-    """The folder with the headers, of which the first is compiled already."""
+    """Return the folder with the headers, after precompiling the first one."""
     headers = sorted(_HERE.glob("*.hpp"))
     key = hashlib.sha256("".join([*_FLAGS, *(h.read_text() for h in headers)]).encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"mxcompat-metal-oracle-{os.getuid()}" / key
@@ -91,7 +91,7 @@ def _prepared():
 
 
 def _swizzles():
-    """A macro for each length of vector that declares all its swizzles, by both names of the components."""
+    """Return a macro for each vector length that declares all swizzles, by both names of the components."""
     lines = []
     for size, alphabets in _LETTERS.items():
         members = []

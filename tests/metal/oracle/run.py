@@ -1,4 +1,4 @@
-"""Running a compiled kernel on NumPy arrays."""
+"""Run a compiled kernel on NumPy arrays."""
 
 import ctypes
 

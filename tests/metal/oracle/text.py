@@ -1,5 +1,5 @@
-"""The text of a kernel, as g++ takes it: address spaces, includes and loops are rewritten, and a function that unpacks
-its arguments is put behind it."""
+"""The C++ text of a kernel: address spaces, includes and loops are rewritten. A function that unpacks the kernel's
+arguments follows."""
 
 import re
 
@@ -12,12 +12,12 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def cooperates(text):
-    """Whether a thread may have to wait for others."""
+    """Return True if a thread of this kernel may have to wait for others."""
     return bool(_TOGETHER.search(text))
 
 
 def unit(name, source, header, signature):
-    """The C++ text of a kernel: a namespace, and a C function of this name."""
+    """Return the C++ text of a kernel: a namespace, and a C function with this name."""
     together = cooperates(source + header)
     header, source = (_rewritten(text, together) for text in (header, source))
     kinds = {"dtype": "typename", "int": "int", "bool": "bool"}
@@ -81,7 +81,7 @@ _AROUND, _WITHIN = "if (mxo::InLoop loop_; false) {} else ", " if (mxo::turn()) 
 
 
 def _with_turns(text):
-    """The text, each of its loops counting its turns."""
+    """Return the text with a counter of iterations in each loop."""
     made, at = [], 0
     for found in re.finditer(r"\b(for|while|do)\b", text):
         if found[1] == "do":
@@ -97,7 +97,7 @@ def _with_turns(text):
 
 
 def _closing(text, start):
-    """The place behind the parenthesis that closes the one at `start`."""
+    """Return the position after the parenthesis that closes the one at `start`."""
     depth = 0
     for place in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)
