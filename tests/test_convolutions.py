@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(native is None, reason="no compiler of C")
 LAYOUTS = {1: ("NHC", "OHI", "NHC"), 2: ("NHWC", "OHWI", "NHWC"), 3: ("NDHWC", "ODHWI", "NDHWC")}
 
 
-@pytest.fixture(params=["avx512vbmi", "avx512", "avx2", "plain"])
+@pytest.fixture(params=["amx", "avx512vbmi", "avx512", "avx2", "plain"])
 def instructions(request):
     before = native.choose_instructions("plain")
     try:

@@ -29,7 +29,7 @@ STEP = {"float32": 2.0**-23, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 """Tolerance for numbers that float32 sums, with many roundings."""
 
 ROWS = (1, 2, 3, 5, 8, 16, 17, 64)
-INSTRUCTIONS = ("avx512vbmi", "avx512", "avx2", "plain")
+INSTRUCTIONS = ("amx", "avx512vbmi", "avx512", "avx2", "plain")
 
 
 def as_numpy(x: Any) -> np.ndarray:

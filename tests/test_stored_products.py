@@ -51,6 +51,15 @@ def test_c_multiplies_few_rows(dtype, lead):
             near(found, np.asarray(x, np.float64) @ np.asarray(y if shape[0] == 96 else y.T, np.float64), out)
 
 
+@pytest.mark.parametrize("rows", [policy.STORED_ROWS + 1, 300])
+def test_c_multiplies_many_rows_in_tiles(rows):
+    rng = np.random.default_rng(0)
+    x, y = (jnp.asarray(rng.standard_normal(shape), jnp.bfloat16) for shape in ((rows, 96), (80, 96)))
+    text, found = compiled(lambda x, y: x @ y.T, x, y)
+    assert (TARGET in text) == native.uses_tiles()
+    near(found, np.asarray(x, np.float64) @ np.asarray(y, np.float64).T, x.dtype)
+
+
 def test_xla_multiplies_other_arrays():
     def full(*shape, dtype=jnp.bfloat16):
         return jnp.asarray(np.random.default_rng(0).integers(-2, 3, shape), dtype)

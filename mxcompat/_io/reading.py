@@ -19,9 +19,9 @@ import numpy as np
 
 from mxcompat._array.array import array, wrap
 from mxcompat._graph import policy
-from mxcompat._graph.ir import buffers
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
-from mxcompat._graph.ir.node import Node, leaf
+from mxcompat._graph.ir.node import leaf
+from mxcompat._graph.run.deferred import Deferred
 from mxcompat._graph.run.forked import require_threads
 from mxcompat._graph.run.platform import is_cpu
 from mxcompat._graph.run.values import aligned_bytes
@@ -77,9 +77,13 @@ class PathSource(Source):
         self.size = os.lseek(self._descriptor, 0, os.SEEK_END)
         self._changed = os.fstat(self._descriptor).st_mtime_ns
 
-    def fill(self, view: memoryview, offset: int) -> int:
+    def check_unchanged(self) -> None:
+        """Raise RuntimeError if the file was changed after it had been opened."""
         if os.fstat(self._descriptor).st_mtime_ns != self._changed:
             raise RuntimeError(f"{self.name} was changed after it had been opened.")
+
+    def fill(self, view: memoryview, offset: int) -> int:
+        self.check_unchanged()
         if len(view) < policy.READ_IN_TWO_BYTES or not hasattr(os, "preadv"):
             return self._fill(view, offset)
         from concurrent.futures import ThreadPoolExecutor  # imported here because few programs need it
@@ -200,35 +204,6 @@ def _value(data: np.ndarray, a: Aval) -> Any:
         return jax.device_put(whole)
 
 
-class _Deferred(Node):
-    """A leaf whose data are read at the first access to its value."""
-
-    __slots__ = ("_lock", "_read", "_value")
-
-    _read: Callable[[], np.ndarray] | None
-
-    def __init__(self, read: Callable[[], np.ndarray], a: Aval) -> None:
-        self._read = read
-        self._lock = threading.Lock()
-        self._value: Any = None
-        super().__init__(None, (), (), a, 0)
-
-    @property
-    def value(self) -> Any:  # type: ignore[override]
-        if self._read is not None:
-            with self._lock:
-                if self._read is not None:
-                    self._value = _value(self._read(), self.aval)
-                    self._read = None
-                    if self.aval.nbytes >= buffers.smallest:
-                        buffers.count(self._value, self.aval)
-        return self._value
-
-    @value.setter
-    def value(self, value: Any) -> None:
-        self._value = value
-
-
 def deferred(
     source: Source,
     offset: int,
@@ -249,12 +224,16 @@ def deferred(
         data = source.read(offset, a.nbytes if size is None else size)
         return data if change is None else change(data)
 
-    def read_late() -> np.ndarray:
-        try:
-            return read()
-        except RuntimeError as error:
-            late = RuntimeError("[read] Unable to read from file.")
-            late.add_note(f"{source.name}: {error}")
-            raise late from None
+    if not isinstance(source, PathSource):
+        return array_of(read(), shape, dtype)
+    return wrap(Deferred(lambda: _late(source, read), _value, a, lambda: _late(source, source.check_unchanged)))
 
-    return wrap(_Deferred(read_late, a)) if isinstance(source, PathSource) else array_of(read(), shape, dtype)
+
+def _late(source: Source, read: Callable[[], Any]) -> Any:
+    """Return `read()`, and turn its RuntimeError into that of MLX for data that are read when they are needed."""
+    try:
+        return read()
+    except RuntimeError as error:
+        late = RuntimeError("[read] Unable to read from file.")
+        late.add_note(f"{source.name}: {error}")
+        raise late from None

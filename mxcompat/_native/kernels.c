@@ -111,9 +111,11 @@ static const float E2M1_VALUES[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f
 #include "kernels_plain.h"
 #include "kernels_of.h"
 
+static Kernels kernels_amx = {.name = "amx", .tiled = 1}; /* otherwise those of avx512vbmi */
+
 static const Kernels *const all[] = {
 #if defined(__GNUC__) && defined(__x86_64__)
-    &kernels_avx512vbmi, &kernels_avx512, &kernels_avx2,
+    &kernels_amx,        &kernels_avx512vbmi, &kernels_avx512, &kernels_avx2,
 #endif
     &kernels_plain};
 enum { ALL_KERNELS = sizeof all / sizeof *all };
@@ -129,6 +131,8 @@ static int runs(const Kernels *some) {
         return 0;
     if (some == &kernels_plain || some == &kernels_avx2)
         return 1;
+    if (some == &kernels_amx && !has_tiles())
+        return 0;
     return (some == &kernels_avx512 || __builtin_cpu_supports("avx512vbmi")) && __builtin_cpu_supports("avx512f") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512dq");
@@ -141,6 +145,11 @@ static int runs(const Kernels *some) {
 /* Find the fastest version for this processor. Called once, before all other functions of this file. */
 void find_kernels(void) {
     find_e4m3_values();
+#if defined(__GNUC__) && defined(__x86_64__)
+    kernels_amx = kernels_avx512vbmi;
+    kernels_amx.name = "amx";
+    kernels_amx.tiled = 1;
+#endif
     for (int k = 0; chosen == NULL; k++)
         if (runs(all[k]))
             chosen = all[k];

@@ -1,5 +1,5 @@
 /* Products with matrices that are stored in less than float32, and convolutions: declarations shared by `pool.c`,
-   `kernels.c`, `products.c`, `stored.c`, `quantized.c`, `convolve.c` and `ffi.c`. They do not depend on Python. */
+   `kernels.c`, `tiles.c`, `products.c`, `stored.c`, `quantized.c`, `convolve.c` and `ffi.c`. They do not depend on Python. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -68,6 +68,7 @@ typedef void (*Grouped)(const Piece *pieces, size_t taps, size_t channels, const
 
 typedef struct {
     const char *name;
+    int tiled; /* 1 to use `multiply_tiles` */
     size_t lanes, tile_rows;
     Dot dot[STORED_KINDS];
     Add add[STORED_KINDS];
@@ -85,6 +86,19 @@ typedef struct {
 void find_kernels(void);
 const Kernels *kernels(void);
 int choose_kernels(const char *name);
+
+/* tiles.c. Whether the processor has AMX; and whether the process may use it, which is requested at the first call. */
+int has_tiles(void);
+int tiles_allowed(void);
+
+/* sums[m][n] = the dot product of x[m] and row n of a matrix of bfloat16 with `inner` columns, for `rows` rows of x and
+   `count` rows of the matrix, at most 32. x was packed by `pack_line`. The sums have room for 32 columns. */
+void multiply_tiles(const uint8_t *matrix, size_t count, size_t inner, const uint8_t *x, size_t rows, float *sums,
+                    size_t sums_apart);
+
+/* Pack steps `first` to `last`, of `tile_steps`, of row `row` of x, one of `rows`. Each row takes 64 bytes a step. */
+void pack_line(const uint8_t *line, size_t inner, size_t first, size_t last, size_t rows, size_t row, uint8_t *packed);
+size_t tile_steps(size_t inner);
 
 /* products.c. Products with stored matrices: y[p] = x[lhs[p]] @ matrix[rhs[p]], with `rows` rows each. If `transposed`,
    the transposes of the matrices are stored. Without `lhs` or `rhs`, the index is p, or 0 if there is only one. All

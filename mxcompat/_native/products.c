@@ -32,12 +32,14 @@ typedef struct {
 typedef struct {
     const Product *of;
     const Kernels *kernels;
+    int tiled; /* 1 to use `multiply_tiles` */
     size_t columns, row_bytes, matrix_rows, groups; /* the sizes of a stored matrix */
     size_t x_apart, panels, tile, sums, scratch; /* the last three are sizes of a thread's memory, in floats */
     const uint8_t *end;  /* the end of all matrices */
     size_t *lines;       /* for each row of the current wave, its number in x; after these, its number in y */
-    float *x, *memory;   /* the rows of x, converted to floats; and the memory of all threads */
+    float *x, *memory;   /* the rows of x, converted to floats or packed for tiles; and the memory of all threads */
     const Block *blocks;
+    size_t count;        /* number of blocks */
 } Task;
 
 /* The memory of a thread: scales and biases of some rows, copies of these rows, a tile, and sums. */
@@ -211,6 +213,11 @@ static void multiply_columns(const Task *task, const Memory *memory, const Block
     }
 }
 
+/* Return the packed rows of x of a block. */
+static uint8_t *packed_block(const Task *task, const Block *block) {
+    return (uint8_t *)task->x + block->first * tile_steps(task->of->inner) * 64;
+}
+
 static void multiply_panels(void *context, size_t first, size_t last, size_t participant) {
     const Task *task = context;
     const Product *p = task->of;
@@ -220,7 +227,11 @@ static void multiply_panels(void *context, size_t first, size_t last, size_t par
         size_t width = p->transposed ? PANEL_ROWS : PANEL_COLUMNS;
         size_t start = first % task->panels * width, count = smaller(width, p->outer - start);
         const float *x = task->x + block->first * task->x_apart;
-        if (!p->transposed) {
+        if (task->tiled) {
+            const uint8_t *from = (const uint8_t *)p->stored +
+                                  (block->matrix * task->matrix_rows + start) * task->row_bytes;
+            multiply_tiles(from, count, p->inner, packed_block(task, block), block->rows, memory.sums, PANEL_ROWS);
+        } else if (!p->transposed) {
             memset(memory.sums, 0, block->rows * PANEL_COLUMNS * sizeof(float));
             for (size_t n = 0, length; n < count; n += length) {
                 length = together(count - n, PANEL_COLUMNS);
@@ -251,6 +262,19 @@ static void widen_lines(void *context, size_t first, size_t last, size_t partici
     }
 }
 
+/* Pack some steps of all rows of x. */
+static void pack_lines(void *context, size_t first, size_t last, size_t participant) {
+    const Task *task = context;
+    const Product *p = task->of;
+    (void)participant;
+    for (size_t k = 0; k < task->count; k++) {
+        const Block *block = &task->blocks[k];
+        for (size_t m = 0; m < block->rows; m++)
+            pack_line((const uint8_t *)p->x + task->lines[block->first + m] * p->inner * 2, p->inner, first, last,
+                      block->rows, m, packed_block(task, block));
+    }
+}
+
 static size_t number_of(const int32_t *numbers, size_t product, size_t count) {
     if (numbers == NULL)
         return count == 1 ? 0 : product;
@@ -275,10 +299,14 @@ static size_t grain(size_t work) { return 1 + WORK / (work + 1); }
 static void finish(Task *task, const Block *blocks, size_t count, size_t rows) {
     const Product *p = task->of;
     size_t width = p->transposed ? PANEL_ROWS : PANEL_COLUMNS;
+    size_t together = 2 + rows / count / (task->tiled ? 16 : 1);
     task->blocks = blocks;
-    parallel_for(rows, grain(p->inner), widen_lines, task);
-    parallel_for(count * task->panels, grain(p->inner * smaller(width, p->outer) * (2 + rows / count)),
-                 multiply_panels, task);
+    task->count = count;
+    if (task->tiled)
+        parallel_for(tile_steps(p->inner), grain(rows * 32), pack_lines, task);
+    else
+        parallel_for(rows, grain(p->inner), widen_lines, task);
+    parallel_for(count * task->panels, grain(p->inner * smaller(width, p->outer) * together), multiply_panels, task);
 }
 
 static void in_waves(Task *task, const size_t *order, Block *blocks) {
@@ -309,6 +337,8 @@ int multiply(const Product *p) {
     size_t columns = p->transposed ? p->inner : p->outer, width = p->transposed ? PANEL_ROWS : PANEL_COLUMNS;
     Task task = {.of = p,
                  .kernels = kernels(),
+                 .tiled = kernels()->tiled && p->transposed && p->kind == BFLOAT16 && p->x_kind == BFLOAT16 &&
+                          tiles_allowed(),
                  .columns = columns,
                  .row_bytes = columns * bits_of(p->kind) / 8,
                  .matrix_rows = p->transposed ? p->outer : p->inner,
@@ -319,7 +349,7 @@ int multiply(const Product *p) {
     task.end = (const uint8_t *)p->stored + p->matrices * task.matrix_rows * task.row_bytes;
     plan_memory(&task, lines);
     task.lines = malloc(2 * WAVE_ROWS * sizeof(size_t));
-    task.x = malloc(lines * task.x_apart * sizeof(float));
+    task.x = malloc(lines * (task.x_apart + 16) * sizeof(float));
     task.memory = malloc(participants() * task.scratch * sizeof(float));
     size_t *order = malloc(p->products * sizeof(size_t)), *ends = calloc(p->matrices + 1, sizeof(size_t));
     Block *blocks = malloc(lines * sizeof(Block));

@@ -205,8 +205,8 @@ static PyObject *convolve_arrays(PyObject *Py_UNUSED(module), PyObject *const *a
     return failed ? PyErr_NoMemory() : Py_NewRef(Py_None);
 }
 
-/* choose_instructions(name): use the instruction set "avx512vbmi", "avx512", "avx2" or "plain". Return the name of the
-   previous one. */
+/* choose_instructions(name): use the instruction set "amx", "avx512vbmi", "avx512", "avx2" or "plain". Return the name of
+   the previous one. */
 static PyObject *choose_instructions(PyObject *Py_UNUSED(module), PyObject *name) {
     const char *before = kernels()->name;
     Py_ssize_t length;
@@ -218,12 +218,18 @@ static PyObject *choose_instructions(PyObject *Py_UNUSED(module), PyObject *name
     return PyUnicode_FromString(before);
 }
 
+/* uses_tiles(): return True if `multiply_tiles` multiplies bfloat16 by transposed bfloat16 matrices. */
+static PyObject *uses_tiles(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
+    return PyBool_FromLong(kernels()->tiled && tiles_allowed());
+}
+
 static PyMethodDef functions[] = {
     FAST("multiply_stored", multiply_stored),
     FAST("unpack_stored", unpack_stored),
     FAST("cast_halves", cast_halves),
     FAST("convolve", convolve_arrays),
     {"choose_instructions", choose_instructions, METH_O, NULL},
+    {"uses_tiles", uses_tiles, METH_NOARGS, NULL},
     {NULL},
 };
 

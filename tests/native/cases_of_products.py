@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import ml_dtypes
 import numpy as np
 
 from mxcompat._native import native
@@ -15,6 +16,7 @@ from .cases import Case
 __all__ = ["cases"]
 
 FLOAT, HALF = KINDS[np.dtype(np.float32)], KINDS[np.dtype(np.float16)]
+BRAIN = KINDS[np.dtype(ml_dtypes.bfloat16)]
 FOUR_BITS = bytes((KINDS[4], FLOAT, FLOAT, FLOAT, FLOAT))
 
 
@@ -31,6 +33,10 @@ def _of_products() -> Iterator[Case]:
     numbers = np.zeros(1, np.int32)
     yield Case("multiply_stored", "one of 4 bits", multiply, given)
     yield Case("multiply_stored", "a chosen one", multiply, (*given[:6], numbers, numbers, *given[8:]))
+    halves = [np.ones(shape, np.uint16) for shape in ((1, 35, 35), (1, 35, 99), (35, 99))]
+    sizes_of_halves = (True, 1, 99, 35, 1, 1, 1, 35)
+    yield Case("multiply_stored", "bfloat16", multiply, (*halves, *[None] * 5, bytes([BRAIN] * 5), *sizes_of_halves))
+    yield Case("uses_tiles", "of this processor", native.uses_tiles, ())
     yield Case("multiply_stored", "too few arguments", multiply, given[:-1], TypeError)
     yield Case("multiply_stored", "kinds that are no bytes", multiply, changed(8, [1, 2]), TypeError)
     yield Case("multiply_stored", "kinds that do not exist", multiply, changed(8, bytes([99] * 5)), ValueError)

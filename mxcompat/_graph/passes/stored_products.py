@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from mxcompat._compat.dialects import ir, stablehlo
+from mxcompat._native import native
 from mxcompat._native.products import KINDS, product_numbers
 
 from .. import policy
@@ -42,7 +43,9 @@ def _is_read(op: Any) -> bool:
         return False
     if str(out.element_type) not in (*_KINDS, "f32") or 0 in x.shape:
         return False
-    if prod(out.shape[:-1]) > policy.STORED_ROWS or op_name(_stored(op.operands[1])) is not None:
+    if op_name(_stored(op.operands[1])) is not None:
+        return False
+    if prod(out.shape[:-1]) > policy.STORED_ROWS and not (str(y.element_type) == "bf16" and _in_tiles(op)):
         return False
     return prod(y.shape) >= policy.STORED_ELEMENTS and x.shape[-1] > policy.ORDERED_TERMS and register()
 
@@ -54,11 +57,21 @@ def _stored(matrix: Any) -> Any:
     return matrix
 
 
+def _is_transposed(op: Any) -> bool:
+    """Return True if a product is one by the transpose of its stored matrix."""
+    axes = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    return (axes.rhs_contracting_dimensions[0] == 1) == (_stored(op.operands[1]) == op.operands[1])
+
+
+def _in_tiles(op: Any) -> bool:
+    """Return True if C computes a product of bfloat16 with AMX, which is faster than XLA's code for any rows."""
+    return native is not None and native.uses_tiles() and _is_transposed(op)
+
+
 def _call(op: Any) -> Any:
     x, y = op.operands[0], _stored(op.operands[1])
     out = ir.RankedTensorType(op.results[0].type)
-    axes = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    transposed = (axes.rhs_contracting_dimensions[0] == 1) == (y == op.operands[1])
+    transposed = _is_transposed(op)
     inner, outer = ir.RankedTensorType(x.type).shape[-1], out.shape[-1]
     kind = _KINDS[str(ir.RankedTensorType(y.type).element_type)]
     rows = prod(out.shape[:-1])

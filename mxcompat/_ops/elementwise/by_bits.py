@@ -18,31 +18,37 @@ from mxcompat._jax import jax, jnp, lax, lazy
 __all__ = ["by_bits"]
 
 
-def by_bits(impl: Callable[..., Any], data: slice = slice(1)) -> Callable[..., Any]:
+def by_bits(impl: Callable[..., Any], data: slice = slice(1), reads_few: bool = False) -> Callable[..., Any]:
     """Return the lowering of an op that only moves elements, such that their bits do not change.
 
     Args:
         impl: the lowering for any dtype; the value that it fills in is 0.
         data: the inputs whose elements are moved. The other inputs give the positions.
+        reads_few: True if the op usually reads a small part of its input. XLA then reads the bits of this part only,
+            not of the whole input (one row of a matrix of 151936x896: 272 MB of temporary memory with the barrier, none
+            without).
     """
 
     @wraps(impl)
     def lowered(*inputs: Any, **params: Any) -> Any:
         if {jnp.result_type(x) for x in inputs[data]} != {jnp.dtype(jnp.bfloat16)} or jax.default_backend() != "cpu":
             return impl(*inputs, **params)
-        return _moved(partial(impl, **params), data, *inputs)
+        return _moved(partial(impl, **params), data, reads_few, *inputs)
 
     return lowered
 
 
-@partial(lazy.custom_jvp, nondiff_argnums=(0, 1))
-def _moved(move: Callable[..., Any], data: slice, *inputs: Any) -> Any:
+@partial(lazy.custom_jvp, nondiff_argnums=(0, 1, 2))
+def _moved(move: Callable[..., Any], data: slice, reads_few: bool, *inputs: Any) -> Any:
     operands = list(inputs)
+    bits = [lax.bitcast_convert_type(x, np.uint16) for x in operands[data]]
     # The barrier keeps XLA from joining the floats first and taking the bits of the joined array.
-    operands[data] = [lax.optimization_barrier(lax.bitcast_convert_type(x, np.uint16)) for x in operands[data]]
+    operands[data] = bits if reads_few else [lax.optimization_barrier(x) for x in bits]
     return jax.tree.map(lambda x: lax.bitcast_convert_type(x, jnp.bfloat16), move(*operands))
 
 
 @_moved.defjvp
-def _moved_tangents(move: Callable[..., Any], data: slice, primals: tuple, tangents: tuple) -> tuple[Any, Any]:
-    return _moved(move, data, *primals), jax.jvp(move, primals, tangents)[1]
+def _moved_tangents(
+    move: Callable[..., Any], data: slice, reads_few: bool, primals: tuple, tangents: tuple
+) -> tuple[Any, Any]:
+    return _moved(move, data, reads_few, *primals), jax.jvp(move, primals, tangents)[1]

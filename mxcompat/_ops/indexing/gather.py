@@ -150,7 +150,7 @@ def _read_aval(x: Aval, *inputs: Aval, plan: Plan) -> Aval:
 SLICE = op("slice", by_bits(_read), _read_aval, ("plan",))
 """`x[plan]` for a plan without index arrays. Inputs: x, then the inputs of the plan."""
 
-GATHER = op("gather", by_bits(_read), _read_aval, ("plan",), indices=1)
+GATHER = op("gather", by_bits(_read, reads_few=True), _read_aval, ("plan",), indices=1)
 """`x[plan]` with index arrays. If the plan begins with '*', x is flattened first."""
 
 
@@ -250,7 +250,7 @@ def with_axis(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
     return (*shape[:axis], size, *shape[axis:])
 
 
-GATHER_AXIS = op("gather_axis", by_bits(_gather_axis), _gather_axis_aval, ("axis",), indices=1)
+GATHER_AXIS = op("gather_axis", by_bits(_gather_axis, reads_few=True), _gather_axis_aval, ("axis",), indices=1)
 
 
 def take_along_axis(a: array, /, indices: array, axis: int | None = -1, *, stream: Any = None) -> array:

@@ -1,0 +1,195 @@
+/* Products of bfloat16 by transposed bfloat16 matrices, with AMX: an instruction multiplies a tile of 16 rows of a matrix
+   by 16 rows of x. A processor without AMX uses the loops of `products.c`.
+
+   Sums are in float32. Subnormal operands and sums count as zeros. */
+#include "kernels.h"
+#include <string.h>
+
+#if defined(__linux__) && defined(__x86_64__) && ((defined(__clang__) && __clang_major__ >= 12) || __GNUC__ >= 11)
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define TILED __attribute__((target("amx-tile,amx-bf16,avx512f")))
+#define INLINE inline __attribute__((always_inline))
+
+enum {
+    EDGE = 16,        /* rows of a tile */
+    STEP = 32,        /* elements of a row in a tile */
+    STEP_BYTES = 64,
+    PAIR_BYTES = 4,   /* bytes of two elements */
+    REQUEST = 0x1023, /* ARCH_REQ_XCOMP_PERM: request permission to use a part of the processor's state ... */
+    TILE_DATA = 18    /* ... namely the tiles */
+};
+
+int has_tiles(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 22 & 1 && d >> 24 & 1 && b >> 16 & 1;
+}
+
+int tiles_allowed(void) {
+    static int known; /* 1 if they are not allowed, 2 if they are */
+    int found = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (found == 0) {
+        found = 1 + (has_tiles() && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0);
+        __atomic_store_n(&known, found, __ATOMIC_RELAXED);
+    }
+    return found == 2;
+}
+
+/* The operand of `_tile_loadconfig`. */
+typedef struct {
+    uint8_t palette, start, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} Shapes;
+
+/* Tiles 0 to 3 are sums, 4 and 5 rows of the matrix, and 6 and 7 rows of x. */
+TILED static void shape_tiles(const size_t *rows, const size_t *columns) {
+    Shapes shapes = {.palette = 1};
+    for (int k = 0; k < 4; k++) {
+        if (rows[k / 2] == 0 || columns[k % 2] == 0)
+            continue;
+        shapes.rows[k] = (uint8_t)rows[k / 2];
+        shapes.row_bytes[k] = (uint16_t)(columns[k % 2] * sizeof(float));
+    }
+    for (int k = 0; k < 2; k++) {
+        shapes.rows[4 + k] = (uint8_t)rows[k];
+        shapes.row_bytes[4 + k] = rows[k] > 0 ? STEP_BYTES : 0;
+        shapes.rows[6 + k] = columns[k] > 0 ? EDGE : 0;
+        shapes.row_bytes[6 + k] = (uint16_t)(columns[k] * PAIR_BYTES);
+    }
+    _tile_loadconfig(&shapes);
+}
+
+/* Multiply `tiles` tiles of the matrix by `x_tiles` of x, and store the sums to `out`. `last` has the rows of the last
+   step, padded with zeros, if their number of elements is not a multiple of STEP. */
+TILED static INLINE void multiply_with(int tiles, int x_tiles, const uint8_t *matrix, size_t row_bytes,
+                                       const uint8_t *last, size_t steps, const uint8_t *const *x,
+                                       const size_t *columns, float out[4][EDGE * EDGE]) {
+    size_t apart[2] = {columns[0] * PAIR_BYTES, columns[1] * PAIR_BYTES};
+    _tile_zero(0);
+    if (x_tiles > 1)
+        _tile_zero(1);
+    if (tiles > 1)
+        _tile_zero(2);
+    if (tiles > 1 && x_tiles > 1)
+        _tile_zero(3);
+    for (size_t step = 0; step < steps; step++) {
+        int whole = last == NULL || step + 1 < steps;
+        const uint8_t *from = whole ? matrix + step * STEP_BYTES : last;
+        size_t rows_apart = whole ? row_bytes : STEP_BYTES;
+        _tile_loadd(4, from, rows_apart);
+        _tile_loadd(6, x[0] + step * EDGE * apart[0], apart[0]);
+        _tile_dpbf16ps(0, 4, 6);
+        if (x_tiles > 1) {
+            _tile_loadd(7, x[1] + step * EDGE * apart[1], apart[1]);
+            _tile_dpbf16ps(1, 4, 7);
+        }
+        if (tiles > 1) {
+            _tile_loadd(5, from + EDGE * rows_apart, rows_apart);
+            _tile_dpbf16ps(2, 5, 6);
+            if (x_tiles > 1)
+                _tile_dpbf16ps(3, 5, 7);
+        }
+    }
+    _tile_stored(0, out[0], EDGE * sizeof(float));
+    if (x_tiles > 1)
+        _tile_stored(1, out[1], EDGE * sizeof(float));
+    if (tiles > 1)
+        _tile_stored(2, out[2], EDGE * sizeof(float));
+    if (tiles > 1 && x_tiles > 1)
+        _tile_stored(3, out[3], EDGE * sizeof(float));
+}
+
+/* Store the first `columns` columns of a tile as rows. */
+TILED static void transpose_tile(const float *tile, size_t columns, float *out, size_t out_apart) {
+    __m512 a[EDGE], b[EDGE];
+    for (int k = 0; k < EDGE; k++)
+        a[k] = _mm512_loadu_ps(tile + k * EDGE);
+    for (int k = 0; k < EDGE; k += 2) {
+        b[k] = _mm512_unpacklo_ps(a[k], a[k + 1]);
+        b[k + 1] = _mm512_unpackhi_ps(a[k], a[k + 1]);
+    }
+    for (int k = 0; k < EDGE; k += 4)
+        for (int i = 0; i < 2; i++) { /* a[k + c] then has column 4 * lane + c of four rows, in each lane of 128 bits */
+            __m512d low = _mm512_castps_pd(b[k + i]), high = _mm512_castps_pd(b[k + 2 + i]);
+            a[k + 2 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+            a[k + 2 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+        }
+    for (int c = 0; c < 4; c++) {
+        __m512 even = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x88), odd = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xDD);
+        __m512 more = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x88);
+        __m512 most = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xDD);
+        b[c] = _mm512_shuffle_f32x4(even, more, 0x88);
+        b[8 + c] = _mm512_shuffle_f32x4(even, more, 0xDD);
+        b[4 + c] = _mm512_shuffle_f32x4(odd, most, 0x88);
+        b[12 + c] = _mm512_shuffle_f32x4(odd, most, 0xDD);
+    }
+    for (size_t k = 0; k < columns; k++)
+        _mm512_storeu_ps(out + k * out_apart, b[k]);
+}
+
+TILED void multiply_tiles(const uint8_t *matrix, size_t count, size_t inner, const uint8_t *x, size_t rows, float *sums,
+                          size_t sums_apart) {
+    size_t row_bytes = inner * 2, steps = (inner + STEP - 1) / STEP, rest = row_bytes % STEP_BYTES;
+    size_t heights[2] = {smaller(count, EDGE), count - smaller(count, EDGE)};
+    float out[4][EDGE * EDGE] = {{0}};
+    uint8_t last[2 * EDGE * STEP_BYTES] = {0};
+    for (size_t k = 0; rest > 0 && k < count; k++)
+        memcpy(last + k * STEP_BYTES, matrix + (k + 1) * row_bytes - rest, rest);
+    for (size_t first = 0; first < rows; first += 2 * EDGE) {
+        size_t left = rows - first, columns[2] = {smaller(left, EDGE), smaller(left - smaller(left, EDGE), EDGE)};
+        const uint8_t *both[2] = {x + first * steps * STEP_BYTES, x + (first + EDGE) * steps * STEP_BYTES};
+        const uint8_t *end = rest > 0 ? last : NULL;
+        shape_tiles(heights, columns);
+        if (heights[1] > 0 && columns[1] > 0)
+            multiply_with(2, 2, matrix, row_bytes, end, steps, both, columns, out);
+        else if (heights[1] > 0)
+            multiply_with(2, 1, matrix, row_bytes, end, steps, both, columns, out);
+        else if (columns[1] > 0)
+            multiply_with(1, 2, matrix, row_bytes, end, steps, both, columns, out);
+        else
+            multiply_with(1, 1, matrix, row_bytes, end, steps, both, columns, out);
+        for (size_t k = 0; k < 4; k++)
+            if (heights[k / 2] > 0 && columns[k % 2] > 0)
+                transpose_tile(out[k], columns[k % 2], sums + (first + k % 2 * EDGE) * sums_apart + k / 2 * EDGE,
+                               sums_apart);
+    }
+    _tile_release();
+}
+
+size_t tile_steps(size_t inner) { return (inner + STEP - 1) / STEP; }
+
+void pack_line(const uint8_t *line, size_t inner, size_t first, size_t last, size_t rows, size_t row, uint8_t *packed) {
+    size_t tile = row / EDGE * EDGE, width = smaller(rows - tile, EDGE), bytes = inner * 2;
+    uint8_t *to = packed + tile * tile_steps(inner) * STEP_BYTES + (row - tile) * PAIR_BYTES;
+    for (size_t pair = first * EDGE; pair < last * EDGE; pair++) {
+        size_t start = pair * PAIR_BYTES, length = start < bytes ? smaller(bytes - start, PAIR_BYTES) : 0;
+        uint8_t two[PAIR_BYTES] = {0};
+        if (length == PAIR_BYTES)
+            memcpy(two, line + start, PAIR_BYTES);
+        else if (length > 0)
+            memcpy(two, line + start, 2);
+        memcpy(to + pair * width * PAIR_BYTES, two, PAIR_BYTES);
+    }
+}
+
+#else
+
+int has_tiles(void) { return 0; }
+
+int tiles_allowed(void) { return 0; }
+
+void multiply_tiles(const uint8_t *matrix, size_t count, size_t inner, const uint8_t *x, size_t rows, float *sums,
+                    size_t sums_apart) {
+    (void)matrix, (void)count, (void)inner, (void)x, (void)rows, (void)sums, (void)sums_apart;
+}
+
+size_t tile_steps(size_t inner) { return inner; }
+
+void pack_line(const uint8_t *line, size_t inner, size_t first, size_t last, size_t rows, size_t row, uint8_t *packed) {
+    (void)line, (void)inner, (void)first, (void)last, (void)rows, (void)row, (void)packed;
+}
+#endif
