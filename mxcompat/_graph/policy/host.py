@@ -46,9 +46,10 @@ The gradient of a loop of 2 048 steps takes 0.25 s on the host, and minutes to c
 HOPELESS = 3.0
 """A program is compiled at once if NumPy is estimated to take this many times as long as the compile."""
 
-LONG_RUN = 6.0
+LONG_RUN = 3.0
 """A program is compiled for speed at once if NumPy is estimated to take this many times as long as a quick compile. The
-executable of a quick compile takes three to four times as long as one for speed."""
+executable of a quick compile takes two to four times as long as one for speed. (A training step of GPT-2 small: core
+seconds to compile 6.4 and 13, to run 9.6 and 5.2.)"""
 
 LIGHT_SECONDS = 5e-4
 """A program below this estimated time runs in NumPy at once. In a longer one, the ops that read only small data run
@@ -89,17 +90,21 @@ more), their sines take 0.5 ms (8 ms), and the places of the maxima of a thousan
 """
 
 
-def compile_seconds(weight: int) -> float:
-    """Return the estimated time to trace, lower and quickly compile a program with this number of instructions.
+def compile_seconds(weight: int, kinds: int, draws: int) -> float:
+    """Return the estimated time to trace, lower and quickly compile a program with this number of instructions, of
+    different ops, and of random draws.
 
-    One op takes 15 ms, the gradient of a 4-layer MLP (84) 100 ms, and a train step of a 4-layer GPT (800) 1.7 s, or
-    twice that beside running steps. To compile a small program for speed takes four times as long, but on another core.
-    With 4.5e-3 * weight, a small llama stayed in NumPy for 800 tokens, at two to four times XLA's time.
+    Each instruction costs tracing, lowering and XLA's passes; each new kernel also costs LLVM's time. Core seconds of a
+    quick compile, and this estimate (2 cores, busy, Python 3.13 and JAX 0.12 | 3.11 and 0.10): BERT of 1 layer 0.28 |
+    0.21, 0.26, of 12 0.72 | 0.96, 0.43; a training step of GPT-2 of 1 layer 1.5 | 0.8, 1.6, of 4 2.4 | 1.8, 3.5, of 12
+    6.4 | 7.7, 7.1; of a small ResNet 5.3 | 2.8, 4.6; of an MLP of 16 layers 0.6 | 0.45, 1.3; the gradient of an LSTM of
+    30 steps 4.7 | 3.2, 3.9; 1000 elementwise ops 0.46 | 0.30, 0.56. To compile for speed takes 1.6 to 2 times as long
+    with JAX 0.12, and 2 to 4 times with 0.10.
 
     A program is compiled after it has run on the host for a share of this time, so that the total is at most about
     twice the optimum.
     """
-    return 0.015 + 8e-4 * weight + 2.5e-6 * weight * weight
+    return 0.015 + 5e-4 * weight + 1e-2 * kinds + 5e-2 * draws
 
 
 IMPORT_SECONDS = 0.35

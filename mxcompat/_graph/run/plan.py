@@ -100,8 +100,7 @@ class OpByOp(NamedTuple):
 
 
 class HostFirst(NamedTuple):
-    """Compute these slots, which only read small data, in NumPy. Then plan again for the rest, whose structure is
-    known."""
+    """Compute these slots, which are constants or only read small data, in NumPy. Then plan again for the rest."""
 
     slots: list[int]
 
@@ -110,7 +109,7 @@ class HostFirst(NamedTuple):
         return "host"
 
     def __str__(self) -> str:
-        return f"{len(self.slots)} ops on small data in NumPy first"
+        return f"{len(self.slots)} ops without large inputs in NumPy first"
 
 
 class Segments(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 
 from mxcompat._array.casting import converted_on_host
 from mxcompat._graph.ir.aval import Aval
-from mxcompat._graph.ir.rules import HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import CONSTANT, HOST, PULLBACK, PUSHFORWARD
 
 from ..define import TABLE
 from ..indexing.rows import wide
@@ -30,6 +30,9 @@ def _constant(out: Aval, params: tuple, *like: Any) -> np.ndarray:
     result = np.empty(out.shape, out.dtype._numpy)
     result.fill(value)
     return result
+
+
+CONSTANT.update((TABLE["constant"], TABLE["constant_like"]))
 
 
 @PULLBACK.of(TABLE["constant_like"])
