@@ -17,10 +17,12 @@ from mxcompat._graph import policy
 from mxcompat._graph.ir.rules import HOST
 from mxcompat._graph.run import background, events, host
 from mxcompat._graph.run.background import settle
-from mxcompat._graph.run.plan import Call, Compile, OpByOp
+from mxcompat._graph.run.compile_time import compile_seconds
+from mxcompat._graph.run.plan import Call, Compile, HostFirst, OpByOp
 from mxcompat._native import native
 from mxcompat._ops.define import TABLE
 from mxcompat.ext.debug import host_disabled
+from mxcompat.utils import tree_flatten
 
 RNG = np.random.default_rng(3)
 
@@ -60,6 +62,7 @@ def test_random_numbers_are_not_compiled_early(plans, monkeypatch):
 def test_the_second_step_of_a_training_is_compiled_at_once(plans, monkeypatch):
     """Assert that the compile begins with the second step. Its structure is new, but its derivative is not."""
     monkeypatch.setattr(policy, "HOT_SHARE", 1e-9)
+    monkeypatch.setattr(policy, "IMPORT_SECONDS", 0.0)
     model = nn.Sequential(nn.Linear(61, 67), nn.Tanh(), nn.Linear(67, 61))
     optimizer = optim.AdamW(1e-3)
     x = mx.array(data(600, 61))
@@ -85,6 +88,49 @@ def test_a_long_program_is_compiled_for_speed_at_once(plans, monkeypatch):
         mx.eval(y)
         assert [p.hurry for p in plans if isinstance(p, Compile)] == [hurry]
     np.testing.assert_allclose(np.array(mx.sin(x) @ mx.cos(x).T), np.sin(x) @ np.cos(x).T, rtol=1e-4, atol=1e-4)
+
+
+def test_the_first_step_of_a_long_training_compiles_for_the_second(plans, monkeypatch):
+    """Assert that an optimizer's new state is no part of the program that is compiled for the first step."""
+    for name in ("HOPELESS", "LONG_RUN", "IMPORT_SECONDS"):
+        monkeypatch.setattr(policy, name, 0.0)
+    model = nn.Sequential(nn.Linear(59, 71), nn.Tanh(), nn.Linear(71, 59))
+    weights = [np.array(w) for _, w in tree_flatten(model.parameters())]
+    optimizer = optim.AdamW(1e-3, bias_correction=True)
+    x = mx.array(data(300, 59))
+    mx.eval(x)
+    step = nn.value_and_grad(model, lambda model, x: ((model(x) - x) ** 2).mean())
+    plans.clear()
+    for _ in range(2):
+        loss, grads = step(model, x)
+        optimizer.update(model, grads)
+        mx.eval(loss, model.parameters(), optimizer.state)
+    kinds = [type(p) for p in plans if not isinstance(p, OpByOp)]
+    assert kinds == [HostFirst, Compile, Call, Call]
+    for before, (_, after) in zip(weights, tree_flatten(model.parameters()), strict=True):
+        np.testing.assert_allclose(np.abs(before - np.array(after)).max(), 2e-3, rtol=0.05)  # two steps of the rate
+
+
+def test_equal_ops_are_estimated_to_be_compiled_once(plans):
+    """Assert that equal layers add little to the estimate for a forward pass, but much to that for a derivative."""
+
+    def estimates(layers):
+        ws = [mx.array(data(8, 8)) for _ in range(layers)]
+
+        def loss(ws):
+            x = mx.ones((8, 8))
+            for w in ws:
+                x = mx.tanh(x @ w)
+            return x.sum()
+
+        for outputs in (loss(ws), mx.grad(loss)(ws)):
+            plans.clear()
+            mx.eval(outputs)
+            yield compile_seconds(plans[-1].program)
+
+    forward, derivative = zip(estimates(2), estimates(20), strict=True)
+    assert forward[1] < 3 * forward[0]
+    assert derivative[1] > 4 * derivative[0]
 
 
 def test_jax_is_imported_once_numpy_has_computed_for_long():
@@ -376,7 +422,7 @@ def test_a_long_loop_is_not_compiled_when_it_returns(plans, monkeypatch):
 def test_what_has_to_wait_is_not_hot(plans, monkeypatch):
     """Assert that only time spent in NumPy makes a program hot: on a busy machine the compile takes longer, too."""
     monkeypatch.setattr(policy, "LIGHT_SECONDS", 0.0)
-    monkeypatch.setattr(policy, "compile_seconds", lambda weight: 1.0)  # half of it exceeds any slow machine's time
+    monkeypatch.setattr(policy, "compile_seconds", lambda *counts: 1.0)  # half of it exceeds any slow machine's time
     run = host.run
 
     def interrupted(*args):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "BODY", "CALLS", "CONTRACTION", "COST", "DEPENDS", "EFFECT", "EFFECT_BATCH", "EFFECT_PULLBACK",
+    "BATCH", "BODY", "CALLS", "CONSTANT", "CONTRACTION", "COST", "DEPENDS", "EFFECT", "EFFECT_BATCH", "EFFECT_PULLBACK",
     "EFFECT_PUSHFORWARD", "ENDLESS", "FAILURE", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING", "OVERWRITE", "PADDING",
     "PULLBACK", "PUSHFORWARD", "QUICK", "READS_INPUTS", "READS_NOTHING", "RESIDUALS", "SEGMENTS", "SHAPE", "SPECIALIZE",
     "SUBPROGRAMS", "SUPPORTS", "TANGENT_DTYPE", "Failure", "Residuals", "Rule", "Rules",
@@ -71,6 +71,9 @@ times."""
 QUICK: set[Op] = set()
 """Ops that are as fast in NumPy as in XLA, even for large results, and do not use BLAS. A Program of mostly such ops is
 not compiled early."""
+
+CONSTANT: set[Op] = set()
+"""Ops whose results depend on shapes and params alone. Their HOST rules need no inputs."""
 
 LAPACK: set[Op] = set()
 """Ops for which XLA calls LAPACK on a CPU."""

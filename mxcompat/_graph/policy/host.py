@@ -46,9 +46,10 @@ The gradient of a loop of 2 048 steps takes 0.25 s on the host, and minutes to c
 HOPELESS = 3.0
 """A program is compiled at once if NumPy is estimated to take this many times as long as the compile."""
 
-LONG_RUN = 6.0
+LONG_RUN = 3.0
 """A program is compiled for speed at once if NumPy is estimated to take this many times as long as a quick compile. The
-executable of a quick compile takes three to four times as long as one for speed."""
+executable of a quick compile takes two to four times as long as one for speed. (A training step of GPT-2 small: core
+seconds to compile 6.4 and 13, to run 9.6 and 5.2.)"""
 
 LIGHT_SECONDS = 5e-4
 """A program below this estimated time runs in NumPy at once. In a longer one, the ops that read only small data run
@@ -89,17 +90,28 @@ more), their sines take 0.5 ms (8 ms), and the places of the maxima of a thousan
 """
 
 
-def compile_seconds(weight: int) -> float:
-    """Return the estimated time to trace, lower and quickly compile a program with this number of instructions.
+def compile_seconds(weight: int, kinds: int, compound: int, draws: int) -> float:
+    """Return the estimated time to trace, lower and quickly compile a program.
 
-    One op takes 15 ms, the gradient of a 4-layer MLP (84) 100 ms, and a train step of a 4-layer GPT (800) 1.7 s, or
-    twice that beside running steps. To compile a small program for speed takes four times as long, but on another core.
-    With 4.5e-3 * weight, a small llama stayed in NumPy for 800 tokens, at two to four times XLA's time.
+    Each instruction costs tracing, lowering and XLA's passes. Each different one also costs LLVM's time. Core seconds
+    of a quick compile, and this estimate (Python 3.13 and JAX 0.12 | 3.11 and 0.10; 2 cores, busy):
 
-    A program is compiled after it has run on the host for a share of this time, so that the total is at most about
-    twice the optimum.
+    - elementwise ops, 200: 0.10 | 0.08, 0.15; 1000: 0.46 | 0.30, 0.55
+    - BERT, 1 layer: 0.28 | 0.21, 0.29; 12 layers: 0.72 | 0.96, 0.92; Qwen2, 24 layers, bfloat16: 3.1 (very busy), 2.1
+    - ResNet-50: 1.0 | 0.7, 1.3; a training step of a small ResNet: 5.3 | 2.8, 5.0; 16 random draws: 1.9 | 1.3, 1.8
+    - a training step of GPT-2, 1 layer: 1.5 | 0.8, 1.8; 12 layers: 6.4 | 7.7, 7.5; of an MLP, 16 layers: 0.6 | 0.5, 1.5
+    - the gradient of an LSTM, 8 steps: 1.5 | 0.9, 1.1; 30 steps: 4.7 | 3.2, 3.9
+
+    A compile for speed takes 1.6 to 2 times as long with JAX 0.12, and 2 to 4 times with 0.10. A program is compiled
+    after it has run on the host for a share of this time, so that the total is at most about twice the optimum.
+
+    Args:
+        weight: number of instructions.
+        kinds: number of different ops.
+        compound: number of ops that are not elementwise.
+        draws: number of random draws.
     """
-    return 0.015 + 8e-4 * weight + 2.5e-6 * weight * weight
+    return 0.015 + 5e-4 * weight + 9e-3 * kinds + 2e-3 * compound + 5e-2 * draws
 
 
 IMPORT_SECONDS = 0.35

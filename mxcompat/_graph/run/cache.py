@@ -18,6 +18,7 @@ from ..ir.capture import PLACEHOLDER, PROMISE
 from ..ir.program import Program
 from . import allocation, background, budget
 from .compile import Executable, on_disk
+from .compile_time import compile_seconds
 from .events import notify, observers
 from .interrupts import uninterrupted
 
@@ -195,7 +196,7 @@ def wait_if_hot(program: Program, donated: tuple[int, ...]) -> None:
         return
     if record.host_runs:
         longest = record.host_best
-        compiling = policy.compile_seconds(program.weight)
+        compiling = compile_seconds(program)
         waits = not record.runs_while_compiling and longest > policy.WORTH_WAITING * compiling
     else:
         longest = None

@@ -20,6 +20,7 @@ from ..ir.liveness import leaves_late
 from ..ir.node import ITEM, SCALAR, Node, location
 from ..ir.node import store as _store
 from ..ir.outputs import resolve_outputs
+from ..ir.rules import CONSTANT
 from ..ir.trace_stack import oldest_trace
 from . import allocation, cache, donation, heap, host, single
 from .autotune import time_both
@@ -226,6 +227,9 @@ def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]
 def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:
     """Compute some nodes in NumPy. They are leaves of the rest of the graph then."""
     nodes = [subgraph.order[k] for k in plan.slots]
+    if CONSTANT.issuperset([n.op for n in nodes]):
+        store(nodes, host.constants(nodes))
+        return
     first = linearize(nodes)
     try:
         values = host.run(first.structure.program(first.roots), first.leaves, [])

@@ -19,17 +19,18 @@ from ..ir.node import ITEM, SCALAR, Node
 from ..ir.op import Op
 from ..ir.outputs import TUPLE
 from ..ir.program import Code, Program, programs_in
-from ..ir.rules import COST, HOST, QUICK, SUPPORTS
+from ..ir.rules import CONSTANT, COST, HOST, QUICK, SUPPORTS
 from . import single
 from .allocation import nbytes
 from .blas import one_thread
+from .compile_time import compile_seconds
 from .interpret import CallFrame, environment, run_instructions
 from .platform import on_cpu
 from .values import as_node_value, numpy_value, to_jax
 
 __all__ = [
-    "estimated_seconds", "has_products", "has_rules", "is_long", "is_quick", "is_repeated", "keep", "note_nested",
-    "on_host", "run", "small_slots",
+    "constants", "estimated_seconds", "first_states", "has_products", "has_rules", "is_long", "is_quick",
+    "is_repeated", "keep", "note_nested", "on_host", "run", "small_slots",
 ]  # fmt: skip
 
 
@@ -94,7 +95,7 @@ def _by_cost_rule(code: Code) -> tuple[list[int], list[int]]:
 
 def is_long(program: Program) -> bool:
     """Return True if the first run, in a quickly compiled program, would take longer than a compile for speed."""
-    return estimated_seconds(program) > policy.LONG_RUN * policy.compile_seconds(program.weight)
+    return estimated_seconds(program) > policy.LONG_RUN * compile_seconds(program)
 
 
 @analysis
@@ -197,6 +198,20 @@ def _fallback(op: Op, out: Any, params: tuple, inputs: Sequence[Any]) -> Any:
     executable = single.executable(op, params, avals)
     (value,) = executable([to_jax(x) for x in inputs], ())
     return tuple([np.asarray(v) for v in value]) if isinstance(out, tuple) else np.asarray(value)
+
+
+@analysis
+def first_states(program: Program) -> list[int]:
+    """Return the slots of constants with the shape and dtype of an output. In the first step of a training, these may
+    be an optimizer's state, which the second step reads."""
+    outputs = {*program.out_avals}
+    slots = range(len(program.instructions))
+    return [k for k in slots if program.instructions[k][0] in CONSTANT and program.avals[k] in outputs]
+
+
+def constants(nodes: Sequence[Node]) -> list[Any]:
+    """Return the values of nodes with CONSTANT ops, whose inputs need no values."""
+    return [as_node_value(HOST[n.op](n.aval, n.params), n.aval) for n in nodes]  # type: ignore[index]
 
 
 def small_slots(subgraph: Subgraph) -> list[int]:

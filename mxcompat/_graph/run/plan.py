@@ -102,7 +102,7 @@ class OpByOp(NamedTuple):
 
 
 class HostFirst(NamedTuple):
-    """Compute these slots in NumPy, because they only read small data. Then plan the rest, whose structure is known."""
+    """Compute these slots, which are constants or only read small data, in NumPy. Then plan again for the rest."""
 
     slots: list[int]
 
@@ -111,7 +111,7 @@ class HostFirst(NamedTuple):
         return "host"
 
     def __str__(self) -> str:
-        return f"{len(self.slots)} ops on small data in NumPy first"
+        return f"{len(self.slots)} ops without large inputs in NumPy first"
 
 
 class Segments(NamedTuple):

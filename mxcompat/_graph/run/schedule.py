@@ -20,6 +20,7 @@ from ..ir.node import ITEM, Node
 from ..ir.program import Program
 from ..ir.rules import SEGMENTS
 from . import background, cache, donation, effects, events, host
+from .compile_time import compile_seconds
 from .interrupts import uninterrupted
 from .placement import placed
 from .plan import Autotune, Call, Compile, Find, HostFirst, Inline, OpByOp, Plan, RunEffect, Segments, Split
@@ -118,7 +119,8 @@ def _without_executable(
         if plan is not None:
             return plan
         if not temporary and not is_huge(subgraph.structure.code) and host.is_long(program):
-            return Compile(program, scalars, donated, hurry=False)
+            slots = host.first_states(program)
+            return HostFirst(slots) if slots else Compile(program, scalars, donated, hurry=False)
     returned = known or structure.times_seen > 1  # without runs in NumPy there is no record before the first compile
     compiles = returned and not temporary and not is_huge(subgraph.structure.code)
     if len(order) > 1:
@@ -212,7 +214,7 @@ def _on_host(
 ) -> OpByOp | None:
     """Return the plan to run a subgraph in NumPy, or None if that takes too long. `takes` is the estimated time in
     seconds."""
-    compiling = policy.compile_seconds(program.weight)
+    compiling = compile_seconds(program)
     importing = 0.0 if is_imported() else policy.IMPORT_SECONDS
     record = program.record or cache.record_of(program, scalars)  # an existing record notes the scalars when it runs
     known = min(takes, record.host_best)

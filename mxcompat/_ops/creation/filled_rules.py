@@ -9,7 +9,7 @@ import numpy as np
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
+from mxcompat._graph.ir.rules import BATCH, CONSTANT, HOST, PULLBACK, PUSHFORWARD
 
 from ..batching import aligned, batched_elementwise, reshaped
 from ..define import TABLE
@@ -18,6 +18,9 @@ from ..movement.linear import linear
 from ..movement.spread import spread
 
 __all__: list[str] = []
+
+
+CONSTANT.update((TABLE["constant"], TABLE["constant_like"]))
 
 
 @HOST.of(TABLE["constant"], TABLE["constant_like"])
