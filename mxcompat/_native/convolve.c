@@ -597,6 +597,9 @@ int convolve(const Convolution *c, int for_weights, const float *x, float *w, fl
         memset(w, 0, weights * sizeof(float));
         return 0;
     }
+    int few = for_weights ? 0 : convolve_few(c, x, w, y);
+    if (few != 0)
+        return few > 0 ? 0 : -1;
     int failed = can_merge(c) ? merge(&task, &copy) : 0;
     failed = failed ? failed : plan_taps(&task);
     for (int k = 0; k < AXES && !failed; k++)
