@@ -38,7 +38,7 @@ typedef struct {
     size_t range;          /* channels of the weights' gradient that are computed at a time */
     size_t taps, pixels;   /* in a kernel; in an output */
     size_t blocks, splits; /* tiles of outputs in a group; into how many parts the threads divide them */
-    size_t unmerged;       /* channels before taps were merged with them */
+    size_t unmerged;       /* channels before taps were merged with them, unless these follow each other in `w` */
     ptrdiff_t w_merged;    /* from one merged tap to the next in `w` */
     size_t step[AXES], image; /* elements from one pixel to the next, along each axis; elements of an image */
     size_t (*tap)[AXES];      /* the coordinates of all taps along the axes */
@@ -504,6 +504,8 @@ static int merge(Task *task, float **copy) {
     }
     task->w_merged = c->w_tap[2];
     c->channels *= c->kernel[2];
+    if (task->w_merged == (ptrdiff_t)channels * c->w_channel)
+        task->unmerged = c->channels; /* so packing reads the weights in the order of memory */
     c->in[2] = starts;
     c->low[2] = 0;
     c->kernel[2] = 1;
