@@ -9,7 +9,7 @@ from setuptools.errors import CompileError
 
 FILES = (
     "in_c", "nodes", "code", "numbers", "arrays", "trees", "modules", "layout", "rows", "random", "pool", "kernels",
-    "tiles", "stored", "products", "convolve", "quantized", "interrupts", "ffi",
+    "tiles", "stored", "products", "convolve", "few_pixels", "quantized", "interrupts", "ffi",
 )  # fmt: skip
 HEADERS = ("in_c", "kernels", "kernels_of", "kernels_avx512", "kernels_avx2", "kernels_plain", "ffi")
 

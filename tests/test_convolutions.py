@@ -102,13 +102,38 @@ def test_values_and_gradients_equal_sums(seed, instructions):
 
 
 def test_weights_may_be_stored_in_any_order():
-    x, w = np.random.randn(1, 6, 5, 3).astype("f"), np.random.randn(4, 2, 3, 3).astype("f")
-    given = (1, 1, 3, 4, (6, 5), (5, 3), (2, 3), (1, 1), (0, 0), (1, 1), (1, 1))
-    want, got = np.empty((1, 5, 3, 4), np.float32), np.empty((1, 5, 3, 4), np.float32)
+    x, w = np.random.randn(1, 16, 5, 3).astype("f"), np.random.randn(4, 2, 3, 3).astype("f")
+    given = (1, 1, 3, 4, (16, 5), (15, 3), (2, 3), (1, 1), (0, 0), (1, 1), (1, 1))
+    want, got = np.empty((1, 15, 3, 4), np.float32), np.empty((1, 15, 3, 4), np.float32)
     native.convolve(want, x, w, Convolution(*given, (72, 18, 1, 9, 3)).numbers(False))
     turned = np.ascontiguousarray(w[:, ::-1].transpose(3, 2, 1, 0))  # channels, columns, rows upwards, outputs
     native.convolve(got, x, turned, Convolution(*given, (4, 1, 24, -4, 8), 4).numbers(False))
     assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize(
+    "case",
+    [(1, 640, 1, 256, 128, 0, 1, 1), (3, 5, 7, 3, 2, 1, 1, 1), (1, 1, 300, 5, 1, 2, 1, 2), (2, 16, 40, 3, 1, 2, 2, 1)],
+)
+def test_few_pixels_equal_sums(case, outputs, instructions):
+    """Test convolutions whose input patches are copied, and the same with the weights stored backward."""
+    images, inputs, channels, kernel, stride, low, dilation, groups = case
+    out = (inputs + 2 * low - dilation * (kernel - 1) - 1) // stride + 1
+    x = np.random.randn(images, inputs, groups, channels).astype("f")
+    w = np.random.randn(groups, outputs, kernel, channels).astype("f")
+    padded = np.pad(x, ((0, 0), (low, low), (0, 0), (0, 0))).astype(float)
+    taps = [padded[:, t * dilation : t * dilation + (out - 1) * stride + 1 : stride] for t in range(kernel)]
+    want = np.einsum("tnpgc,gotc->npgo", np.stack(taps), w)
+    size = kernel * channels
+    for turned, step, start in ((w, channels, 0), (w[:, :, ::-1], -channels, size - channels)):
+        c = Convolution(
+            images, groups, channels, outputs, (inputs,), (out,), (kernel,), (stride,), (low,), (dilation,), (1,),
+            (outputs * size, size, 1, step), start,
+        )  # fmt: skip
+        got = np.full(want.shape, np.nan, np.float32)
+        native.convolve(got, x, np.ascontiguousarray(turned), c.numbers(False))
+        np.testing.assert_allclose(got, want, atol=1e-5 * (1 + np.abs(want).max()))
 
 
 @pytest.mark.parametrize("shape", [(5, 20, 11, 40), (4, 3, 100, 256)])

@@ -42,7 +42,7 @@ typedef struct {
     size_t taps, pixels;   /* number of taps of a kernel; number of pixels of an output */
     /* number of tiles of outputs in a group; number of parts into which the threads divide them */
     size_t blocks, splits;
-    size_t unmerged;       /* number of channels before taps were merged with them */
+    size_t unmerged;       /* number of channels before taps were merged with them; not set if these follow each other in `w` */
     ptrdiff_t w_merged;    /* distance of merged taps in `w` */
     size_t step[AXES], image; /* distances of pixels along each axis, in elements; number of elements of an image */
     size_t (*tap)[AXES];      /* the coordinates of all taps along the axes */
@@ -510,6 +510,8 @@ static int merge(Task *task, float **copy) {
     }
     task->w_merged = c->w_tap[2];
     c->channels *= c->kernel[2];
+    if (task->w_merged == (ptrdiff_t)channels * c->w_channel)
+        task->unmerged = c->channels; /* so packing reads the weights in the order of memory */
     c->in[2] = starts;
     c->low[2] = 0;
     c->kernel[2] = 1;
@@ -603,6 +605,9 @@ int convolve(const Convolution *c, int for_weights, const float *x, float *w, fl
         memset(w, 0, weights * sizeof(float));
         return 0;
     }
+    int few = for_weights ? 0 : convolve_few(c, x, w, y);
+    if (few != 0)
+        return few > 0 ? 0 : -1;
     int failed = can_merge(c) ? merge(&task, &copy) : 0;
     failed = failed ? failed : plan_taps(&task);
     for (int k = 0; k < AXES && !failed; k++)

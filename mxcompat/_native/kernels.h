@@ -1,5 +1,6 @@
 /* Products with matrices that are stored in less than float32, and convolutions: declarations shared by `pool.c`,
-   `kernels.c`, `tiles.c`, `products.c`, `stored.c`, `quantized.c`, `convolve.c` and `ffi.c`. They do not depend on Python. */
+   `kernels.c`, `tiles.c`, `products.c`, `stored.c`, `quantized.c`, `convolve.c`, `few_pixels.c` and `ffi.c`. They do
+   not depend on Python. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -152,6 +153,10 @@ int read_convolution(const int64_t *numbers, Convolution *convolution, size_t si
 /* Compute y, or, with `for_weights`, the gradient of the weights from x and the cotangent y. Return -1 if there is not
    enough memory. */
 int convolve(const Convolution *convolution, int for_weights, const float *x, float *w, float *y);
+
+/* few_pixels.c. Compute y if the output has few pixels, and the weights of each output are adjacent in memory. Return 1
+   if y was computed, 0 if not, or -1 if there is not enough memory. */
+int convolve_few(const Convolution *convolution, const float *x, const float *w, float *y);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop
