@@ -42,7 +42,7 @@ typedef struct {
     size_t taps, pixels;   /* number of taps of a kernel; number of pixels of an output */
     /* number of tiles of outputs in a group; number of parts into which the threads divide them */
     size_t blocks, splits;
-    size_t unmerged;       /* number of channels before taps were merged with them; not set if these follow each other in `w` */
+    size_t unmerged;       /* number of channels before the merge of taps, or after it if merged taps are adjacent in `w` */
     ptrdiff_t w_merged;    /* distance of merged taps in `w` */
     size_t step[AXES], image; /* distances of pixels along each axis, in elements; number of elements of an image */
     size_t (*tap)[AXES];      /* the coordinates of all taps along the axes */
