@@ -135,7 +135,8 @@ def tiers(palette: Palette) -> Drawing:
     """Draw which tier computes a Program, and when that changes, by the thresholds of `policy`."""
     out = Drawing(760, 300, palette, "The tiers: NumPy, then XLA")
     title = {"size": 14, "bold": True, "colour": palette.accent}
-    examples = [f"{n} op{'s' * (n > 1)}: {policy.HOT_SHARE * policy.compile_seconds(n):.2g} s" for n in (1, 84, 800)]
+    different = (1, 84, 800)
+    examples = [f"{n} op{'s' * (n > 1)}: {policy.HOT_SHARE * policy.compile_seconds(n, n, 0, 0):.2g} s" for n in different]
     steps = [
         ("NumPy, op by op", ["what is new, on a CPU;", "no trace, no compiler"]),
         ("XLA, in the background", ["once it has taken NumPy half", "as long as a compile takes:", *examples]),

@@ -227,12 +227,10 @@ def _with_executables(subgraph: Subgraph, out_slots: Sequence[int]) -> list[Any]
 def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:
     """Compute some nodes in NumPy. They are leaves of the rest of the graph then."""
     nodes = [subgraph.order[k] for k in plan.slots]
-    if CONSTANT.issuperset([n.op for n in nodes]):
-        store(nodes, host.constants(nodes))
-        return
-    first = linearize(nodes)
+    constant = CONSTANT.issuperset([n.op for n in nodes])
+    first = subgraph if constant else linearize(nodes)
     try:
-        values = host.run(first.structure.program(first.roots), first.leaves, [])
+        values = host.constants(nodes) if constant else host.run(first.structure.program(first.roots), first.leaves, [])
     except Exception as error:
         fail(error, first)
     store(nodes, values)
@@ -240,8 +238,7 @@ def _host_first(plan: HostFirst, subgraph: Subgraph) -> None:
 
 def store(nodes: Sequence[Node], values: Iterable[Any]) -> None:
     """Give nodes their values, and count their memory."""
-    waiting = _store(nodes, values, oldest_trace())
-    if waiting:
+    if waiting := _store(nodes, values, oldest_trace()):
         resolve_outputs(waiting)
 
 

@@ -21,7 +21,7 @@ from ..ir.outputs import TUPLE
 from ..ir.program import Code, Program, programs_in
 from ..ir.rules import CONSTANT, COST, HOST, QUICK, SUPPORTS
 from . import single
-from .allocation import nbytes
+from .allocation import nbytes, require
 from .blas import one_thread
 from .compile_time import compile_seconds
 from .interpret import CallFrame, environment, run_instructions
@@ -211,6 +211,7 @@ def first_states(program: Program) -> list[int]:
 
 def constants(nodes: Sequence[Node]) -> list[Any]:
     """Return the values of nodes with CONSTANT ops, whose inputs need no values."""
+    require(sum([nbytes(n.aval) for n in nodes]))
     return [as_node_value(HOST[n.op](n.aval, n.params), n.aval) for n in nodes]  # type: ignore[index]
 
 
