@@ -34,7 +34,7 @@ def donated(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
 def _fitting(subgraph: Subgraph, program: Program, fits: Callable[[int, Node], bool]) -> tuple[int, ...]:
     """Return the leaves for which `fits` is true, as positions among the inputs that are not scalars. For each aval,
     return at most as many as the Program has outputs of this aval."""
-    if may_fail(program) or may_not_end(program):  # after a failure or an interrupt, the inputs are needed again
+    if _may_stop(program):  # the inputs are needed again then
         return ()
     places = Counter(program.out_avals)
     positions = []
@@ -63,10 +63,15 @@ def written(subgraph: Subgraph, program: Program) -> tuple[int, ...]:
     return _fitting(subgraph, program, lambda k, node: k in over) if over else ()
 
 
+def _may_stop(program: Program) -> bool:
+    """Return True if a run may end without results: by a failure, or by a signal during a loop that does not end."""
+    return may_fail(program) or may_not_end(program)
+
+
 def split_fallible(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[list[Node]]:
     """Return the roots of two segments for a subgraph that overwrites a large buffer and may fail or not end: the
     ops that may do so, then the rest. Return [] for other subgraphs."""
-    if not _large_written(program) or not (may_fail(program) or may_not_end(program)):
+    if not _large_written(program) or not _may_stop(program):
         return []
     failing = [n for n in subgraph.order if fails(n.op, n.params) or never_ends(n.op, n.params)]  # type: ignore[arg-type]
     return [] if {*roots}.issubset(failing) else [failing, list(roots)]

@@ -6,6 +6,7 @@ axes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -77,34 +78,40 @@ def _eps_back(g: Any, normal: Any, root: Any) -> Any:
     return -0.5 * np.add.reduce(g * normal * root * root, None)
 
 
-@PULLBACK.of(RMS_NORM)
-def _rms_norm_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, eps: Any, *weight: Any) -> Any:
-    x = widened(x)
-    root = _inverse_root(x, eps)
-    normal = x * root
-    g = widened(g)
+def _cotangents(g: Any, away: Any, eps: Any, needs_grad: Any, weight: tuple) -> list[Any]:
+    """Return the cotangents of `away`, which is x or its distance from the mean, of eps, and of a weight."""
+    root = _inverse_root(away, eps)
+    normal = away * root
     scaled = g * widened(weight[0]) if weight else g
     cotangents = [None, _eps_back(scaled, normal, root) if needs_grad[1] else None]
     if weight:
         cotangents.append(_weight_back(g, normal) if needs_grad[2] else None)
-    if needs_grad[0]:
+    if needs_grad[0]:  # last, since it may overwrite `normal`
         cotangents[0] = _norm_back(scaled, normal, root, normal if scaled.dtype == normal.dtype else None)
-    return tuple(cotangents)
+    return cotangents
 
 
-@PUSHFORWARD.of(RMS_NORM)
-def _rms_norm_forth(tangents: Any, y: Any, params: tuple, x: Any, eps: Any, *weight: Any) -> Any:
-    if tangents[1] is not None:
-        return None
-    x = widened(x)
-    root = _inverse_root(x, eps)
-    normal = x * root
-    moved = np.zeros_like(x) if tangents[0] is None else _norm_back(widened(tangents[0]), normal, root)
+def _tangent(tangents: Any, prepare: Callable[[Any], Any], x: Any, eps: Any, weight: tuple) -> Any:
+    """Return the tangent of a norm without its bias. `prepare` maps x, and its tangent, to what is normalized."""
+    away = prepare(x)
+    root = _inverse_root(away, eps)
+    normal = away * root
+    moved = np.zeros_like(away) if tangents[0] is None else _norm_back(prepare(tangents[0]), normal, root)
     if weight:
         moved = _times(moved, weight[0])
         if tangents[2] is not None:
             moved = moved + normal * widened(tangents[2])
     return moved
+
+
+@PULLBACK.of(RMS_NORM)
+def _rms_norm_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, eps: Any, *weight: Any) -> Any:
+    return tuple(_cotangents(widened(g), widened(x), eps, needs_grad, weight))
+
+
+@PUSHFORWARD.of(RMS_NORM)
+def _rms_norm_forth(tangents: Any, y: Any, params: tuple, x: Any, eps: Any, *weight: Any) -> Any:
+    return None if tangents[1] is not None else _tangent(tangents, widened, x, eps, weight)
 
 
 def _mean(x: Any) -> Any:
@@ -131,19 +138,12 @@ def _layer_norm(out: Aval, params: tuple, x: Any, eps: Any, *rest: Any) -> Any:
 @PULLBACK.of(LAYER_NORM)
 def _layer_norm_back(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any, eps: Any, *rest: Any) -> Any:
     weighted, biased = params
-    away = _centred(x)
-    root = _inverse_root(away, eps)
-    normal = away * root
     g = widened(g)
-    scaled = g * widened(rest[0]) if weighted else g
-    cotangents = [None, _eps_back(scaled, normal, root) if needs_grad[1] else None]
-    if weighted:
-        cotangents.append(_weight_back(g, normal) if needs_grad[2] else None)
+    cotangents = _cotangents(g, _centred(x), eps, needs_grad, rest[:1] if weighted else ())
     if biased:
         cotangents.append(g)
     if needs_grad[0]:
-        cotangents[0] = c = _norm_back(scaled, normal, root, normal if scaled.dtype == normal.dtype else None)
-        c -= _mean(c)
+        cotangents[0] -= _mean(cotangents[0])
     return tuple(cotangents)
 
 
@@ -152,14 +152,7 @@ def _layer_norm_forth(tangents: Any, y: Any, params: tuple, x: Any, eps: Any, *r
     if tangents[1] is not None:
         return None
     weighted, biased = params
-    away = _centred(x)
-    root = _inverse_root(away, eps)
-    normal = away * root
-    moved = np.zeros_like(away) if tangents[0] is None else _norm_back(_centred(tangents[0]), normal, root)
-    if weighted:
-        moved = _times(moved, rest[0])
-        if tangents[2] is not None:
-            moved = moved + normal * widened(tangents[2])
+    moved = _tangent(tangents, _centred, x, eps, rest[:1] if weighted else ())
     if biased and tangents[-1] is not None:
         moved = moved + widened(tangents[-1].real)
     return moved

@@ -114,33 +114,37 @@ def _derivatives(name: str, back: Callable[..., Any], forth: Callable[..., Any])
     op = TABLE[name]
 
     def pullback(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
-        x, g = inexact(x), inexact(g)
-        axis, reverse, inclusive = params
-        result = np.zeros(x.shape, g.dtype)
-        c, g, x = [_line(v, axis, reverse) for v in (result, g, x)]
-        if not inclusive:
-            c, g, x = c[_BUT_LAST], g[_BUT_FIRST], x[_BUT_LAST]
-        derivative = back(g, x) if c.size else c
-        if derivative is None:
-            return None
-        c[...] = derivative
-        return (result,)
+        result = _derivative(back, g, x, x.shape, params, _BUT_LAST, _BUT_FIRST)
+        return None if result is None else (result,)
 
     def pushforward(tangents: Any, y: Any, params: tuple, x: Any) -> Any:
-        x, t = inexact(x), inexact(tangents[0])
-        axis, reverse, inclusive = params
-        result = np.zeros(y.shape, t.dtype)
-        d, t, x = [_line(v, axis, reverse) for v in (result, t, x)]
-        if not inclusive:
-            d, t, x = d[_BUT_FIRST], t[_BUT_LAST], x[_BUT_LAST]
-        derivative = forth(t, x) if d.size else d
-        if derivative is None:
-            return None
-        d[...] = derivative
-        return result
+        return _derivative(forth, tangents[0], x, y.shape, params, _BUT_FIRST, _BUT_LAST)
 
     PULLBACK[op] = pullback
     PUSHFORWARD[op] = pushforward
+
+
+def _derivative(
+    rule: Callable[..., Any], moved: Any, x: Any, shape: tuple[int, ...], params: tuple, to: Any, of: Any
+) -> Any:
+    """Return an array of a shape, with the result of a rule of the plain scan, or None if the rule returns None.
+
+    Args:
+        moved: the cotangent or tangent that the rule moves.
+        to, of: for an exclusive scan, the part of each line that the rule's result fills, and the part of `moved` that
+            it reads.
+    """
+    x, moved = inexact(x), inexact(moved)
+    axis, reverse, inclusive = params
+    result = np.zeros(shape, moved.dtype)
+    filled, moved, x = [_line(v, axis, reverse) for v in (result, moved, x)]
+    if not inclusive:
+        filled, moved, x = filled[to], moved[of], x[_BUT_LAST]
+    derivative = rule(moved, x) if filled.size else filled
+    if derivative is None:
+        return None
+    filled[...] = derivative
+    return result
 
 
 def _sum_onwards(g: Any) -> Any:
