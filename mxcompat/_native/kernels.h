@@ -88,7 +88,10 @@ void find_kernels(void);
 const Kernels *kernels(void);
 int choose_kernels(const char *name);
 
-/* tiles.c. Whether the processor has AMX; and whether the process may use it, which is requested at the first call. */
+/* tiles.c. Sizes of an AMX tile: its rows, the elements of a row (a step), and their bytes in bfloat16. */
+enum { TILE_EDGE = 16, TILE_STEP = 32, TILE_STEP_BYTES = 64 };
+
+/* Whether the processor has AMX; and whether the process may use it, which is requested at the first call. */
 int has_tiles(void);
 int tiles_allowed(void);
 
@@ -97,7 +100,8 @@ int tiles_allowed(void);
 void multiply_tiles(const uint8_t *matrix, size_t count, size_t inner, const uint8_t *x, size_t rows, float *sums,
                     size_t sums_apart);
 
-/* Pack steps `first` to `last`, of `tile_steps`, of row `row` of x, one of `rows`. Each row takes 64 bytes a step. */
+/* Pack steps `first` to `last`, of `tile_steps`, of row `row` of x, one of `rows`. Each row takes
+   TILE_STEP_BYTES a step. */
 void pack_line(const uint8_t *line, size_t inner, size_t first, size_t last, size_t rows, size_t row, uint8_t *packed);
 size_t tile_steps(size_t inner);
 

@@ -215,7 +215,7 @@ static void multiply_columns(const Task *task, const Memory *memory, const Block
 
 /* Return the packed rows of x of a block. */
 static uint8_t *packed_block(const Task *task, const Block *block) {
-    return (uint8_t *)task->x + block->first * tile_steps(task->of->inner) * 64;
+    return (uint8_t *)task->x + block->first * tile_steps(task->of->inner) * TILE_STEP_BYTES;
 }
 
 static void multiply_panels(void *context, size_t first, size_t last, size_t participant) {
@@ -299,11 +299,11 @@ static size_t grain(size_t work) { return 1 + WORK / (work + 1); }
 static void finish(Task *task, const Block *blocks, size_t count, size_t rows) {
     const Product *p = task->of;
     size_t width = p->transposed ? PANEL_ROWS : PANEL_COLUMNS;
-    size_t together = 2 + rows / count / (task->tiled ? 16 : 1);
+    size_t together = 2 + rows / count / (task->tiled ? TILE_EDGE : 1);
     task->blocks = blocks;
     task->count = count;
     if (task->tiled)
-        parallel_for(tile_steps(p->inner), grain(rows * 32), pack_lines, task);
+        parallel_for(tile_steps(p->inner), grain(rows * TILE_STEP), pack_lines, task);
     else
         parallel_for(rows, grain(p->inner), widen_lines, task);
     parallel_for(count * task->panels, grain(p->inner * smaller(width, p->outer) * together), multiply_panels, task);
@@ -349,7 +349,7 @@ int multiply(const Product *p) {
     task.end = (const uint8_t *)p->stored + p->matrices * task.matrix_rows * task.row_bytes;
     plan_memory(&task, lines);
     task.lines = malloc(2 * WAVE_ROWS * sizeof(size_t));
-    task.x = malloc(lines * (task.x_apart + 16) * sizeof(float));
+    task.x = malloc(lines * (task.x_apart + TILE_STEP_BYTES / sizeof(float)) * sizeof(float));
     task.memory = malloc(participants() * task.scratch * sizeof(float));
     size_t *order = malloc(p->products * sizeof(size_t)), *ends = calloc(p->matrices + 1, sizeof(size_t));
     Block *blocks = malloc(lines * sizeof(Block));

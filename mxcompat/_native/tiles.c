@@ -1,5 +1,5 @@
-/* Products of bfloat16 by transposed bfloat16 matrices, with AMX: an instruction multiplies a tile of 16 rows of a matrix
-   by 16 rows of x. A processor without AMX uses the loops of `products.c`.
+/* Products of bfloat16 by transposed bfloat16 matrices, with AMX: an instruction multiplies a tile of 16 rows of a
+   matrix by 16 rows of x. A processor without AMX uses the loops of `products.c`.
 
    Sums are in float32. Subnormal operands and sums count as zeros. */
 #include "kernels.h"
@@ -15,9 +15,6 @@
 #define INLINE inline __attribute__((always_inline))
 
 enum {
-    EDGE = 16,        /* rows of a tile */
-    STEP = 32,        /* elements of a row in a tile */
-    STEP_BYTES = 64,
     PAIR_BYTES = 4,   /* bytes of two elements */
     REQUEST = 0x1023, /* ARCH_REQ_XCOMP_PERM: request permission to use a part of the processor's state ... */
     TILE_DATA = 18    /* ... namely the tiles */
@@ -56,18 +53,18 @@ TILED static void shape_tiles(const size_t *rows, const size_t *columns) {
     }
     for (int k = 0; k < 2; k++) {
         shapes.rows[4 + k] = (uint8_t)rows[k];
-        shapes.row_bytes[4 + k] = rows[k] > 0 ? STEP_BYTES : 0;
-        shapes.rows[6 + k] = columns[k] > 0 ? EDGE : 0;
+        shapes.row_bytes[4 + k] = rows[k] > 0 ? TILE_STEP_BYTES : 0;
+        shapes.rows[6 + k] = columns[k] > 0 ? TILE_EDGE : 0;
         shapes.row_bytes[6 + k] = (uint16_t)(columns[k] * PAIR_BYTES);
     }
     _tile_loadconfig(&shapes);
 }
 
 /* Multiply `tiles` tiles of the matrix by `x_tiles` of x, and store the sums to `out`. `last` has the rows of the last
-   step, padded with zeros, if their number of elements is not a multiple of STEP. */
+   step, padded with zeros, if their number of elements is not a multiple of TILE_STEP. */
 TILED static INLINE void multiply_with(int tiles, int x_tiles, const uint8_t *matrix, size_t row_bytes,
                                        const uint8_t *last, size_t steps, const uint8_t *const *x,
-                                       const size_t *columns, float out[4][EDGE * EDGE]) {
+                                       const size_t *columns, float out[4][TILE_EDGE * TILE_EDGE]) {
     size_t apart[2] = {columns[0] * PAIR_BYTES, columns[1] * PAIR_BYTES};
     _tile_zero(0);
     if (x_tiles > 1)
@@ -78,41 +75,41 @@ TILED static INLINE void multiply_with(int tiles, int x_tiles, const uint8_t *ma
         _tile_zero(3);
     for (size_t step = 0; step < steps; step++) {
         int whole = last == NULL || step + 1 < steps;
-        const uint8_t *from = whole ? matrix + step * STEP_BYTES : last;
-        size_t rows_apart = whole ? row_bytes : STEP_BYTES;
+        const uint8_t *from = whole ? matrix + step * TILE_STEP_BYTES : last;
+        size_t rows_apart = whole ? row_bytes : TILE_STEP_BYTES;
         _tile_loadd(4, from, rows_apart);
-        _tile_loadd(6, x[0] + step * EDGE * apart[0], apart[0]);
+        _tile_loadd(6, x[0] + step * TILE_EDGE * apart[0], apart[0]);
         _tile_dpbf16ps(0, 4, 6);
         if (x_tiles > 1) {
-            _tile_loadd(7, x[1] + step * EDGE * apart[1], apart[1]);
+            _tile_loadd(7, x[1] + step * TILE_EDGE * apart[1], apart[1]);
             _tile_dpbf16ps(1, 4, 7);
         }
         if (tiles > 1) {
-            _tile_loadd(5, from + EDGE * rows_apart, rows_apart);
+            _tile_loadd(5, from + TILE_EDGE * rows_apart, rows_apart);
             _tile_dpbf16ps(2, 5, 6);
             if (x_tiles > 1)
                 _tile_dpbf16ps(3, 5, 7);
         }
     }
-    _tile_stored(0, out[0], EDGE * sizeof(float));
+    _tile_stored(0, out[0], TILE_EDGE * sizeof(float));
     if (x_tiles > 1)
-        _tile_stored(1, out[1], EDGE * sizeof(float));
+        _tile_stored(1, out[1], TILE_EDGE * sizeof(float));
     if (tiles > 1)
-        _tile_stored(2, out[2], EDGE * sizeof(float));
+        _tile_stored(2, out[2], TILE_EDGE * sizeof(float));
     if (tiles > 1 && x_tiles > 1)
-        _tile_stored(3, out[3], EDGE * sizeof(float));
+        _tile_stored(3, out[3], TILE_EDGE * sizeof(float));
 }
 
 /* Store the first `columns` columns of a tile as rows. */
 TILED static void transpose_tile(const float *tile, size_t columns, float *out, size_t out_apart) {
-    __m512 a[EDGE], b[EDGE];
-    for (int k = 0; k < EDGE; k++)
-        a[k] = _mm512_loadu_ps(tile + k * EDGE);
-    for (int k = 0; k < EDGE; k += 2) {
+    __m512 a[TILE_EDGE], b[TILE_EDGE];
+    for (int k = 0; k < TILE_EDGE; k++)
+        a[k] = _mm512_loadu_ps(tile + k * TILE_EDGE);
+    for (int k = 0; k < TILE_EDGE; k += 2) {
         b[k] = _mm512_unpacklo_ps(a[k], a[k + 1]);
         b[k + 1] = _mm512_unpackhi_ps(a[k], a[k + 1]);
     }
-    for (int k = 0; k < EDGE; k += 4)
+    for (int k = 0; k < TILE_EDGE; k += 4)
         for (int i = 0; i < 2; i++) { /* a[k + c] then has column 4 * lane + c of four rows, in each lane of 128 bits */
             __m512d low = _mm512_castps_pd(b[k + i]), high = _mm512_castps_pd(b[k + 2 + i]);
             a[k + 2 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
@@ -133,15 +130,17 @@ TILED static void transpose_tile(const float *tile, size_t columns, float *out, 
 
 TILED void multiply_tiles(const uint8_t *matrix, size_t count, size_t inner, const uint8_t *x, size_t rows, float *sums,
                           size_t sums_apart) {
-    size_t row_bytes = inner * 2, steps = (inner + STEP - 1) / STEP, rest = row_bytes % STEP_BYTES;
-    size_t heights[2] = {smaller(count, EDGE), count - smaller(count, EDGE)};
-    float out[4][EDGE * EDGE] = {{0}};
-    uint8_t last[2 * EDGE * STEP_BYTES] = {0};
+    size_t row_bytes = inner * 2, steps = (inner + TILE_STEP - 1) / TILE_STEP, rest = row_bytes % TILE_STEP_BYTES;
+    size_t heights[2] = {smaller(count, TILE_EDGE), count - smaller(count, TILE_EDGE)};
+    float out[4][TILE_EDGE * TILE_EDGE] = {{0}};
+    uint8_t last[2 * TILE_EDGE * TILE_STEP_BYTES] = {0};
     for (size_t k = 0; rest > 0 && k < count; k++)
-        memcpy(last + k * STEP_BYTES, matrix + (k + 1) * row_bytes - rest, rest);
-    for (size_t first = 0; first < rows; first += 2 * EDGE) {
-        size_t left = rows - first, columns[2] = {smaller(left, EDGE), smaller(left - smaller(left, EDGE), EDGE)};
-        const uint8_t *both[2] = {x + first * steps * STEP_BYTES, x + (first + EDGE) * steps * STEP_BYTES};
+        memcpy(last + k * TILE_STEP_BYTES, matrix + (k + 1) * row_bytes - rest, rest);
+    for (size_t first = 0; first < rows; first += 2 * TILE_EDGE) {
+        size_t left = rows - first, width = smaller(left, TILE_EDGE);
+        size_t columns[2] = {width, smaller(left - width, TILE_EDGE)};
+        const uint8_t *start = x + first * steps * TILE_STEP_BYTES;
+        const uint8_t *both[2] = {start, start + TILE_EDGE * steps * TILE_STEP_BYTES};
         const uint8_t *end = rest > 0 ? last : NULL;
         shape_tiles(heights, columns);
         if (heights[1] > 0 && columns[1] > 0)
@@ -154,18 +153,18 @@ TILED void multiply_tiles(const uint8_t *matrix, size_t count, size_t inner, con
             multiply_with(1, 1, matrix, row_bytes, end, steps, both, columns, out);
         for (size_t k = 0; k < 4; k++)
             if (heights[k / 2] > 0 && columns[k % 2] > 0)
-                transpose_tile(out[k], columns[k % 2], sums + (first + k % 2 * EDGE) * sums_apart + k / 2 * EDGE,
-                               sums_apart);
+                transpose_tile(out[k], columns[k % 2],
+                               sums + (first + k % 2 * TILE_EDGE) * sums_apart + k / 2 * TILE_EDGE, sums_apart);
     }
     _tile_release();
 }
 
-size_t tile_steps(size_t inner) { return (inner + STEP - 1) / STEP; }
+size_t tile_steps(size_t inner) { return (inner + TILE_STEP - 1) / TILE_STEP; }
 
 void pack_line(const uint8_t *line, size_t inner, size_t first, size_t last, size_t rows, size_t row, uint8_t *packed) {
-    size_t tile = row / EDGE * EDGE, width = smaller(rows - tile, EDGE), bytes = inner * 2;
-    uint8_t *to = packed + tile * tile_steps(inner) * STEP_BYTES + (row - tile) * PAIR_BYTES;
-    for (size_t pair = first * EDGE; pair < last * EDGE; pair++) {
+    size_t tile = row / TILE_EDGE * TILE_EDGE, width = smaller(rows - tile, TILE_EDGE), bytes = inner * 2;
+    uint8_t *to = packed + tile * tile_steps(inner) * TILE_STEP_BYTES + (row - tile) * PAIR_BYTES;
+    for (size_t pair = first * TILE_EDGE; pair < last * TILE_EDGE; pair++) {
         size_t start = pair * PAIR_BYTES, length = start < bytes ? smaller(bytes - start, PAIR_BYTES) : 0;
         uint8_t two[PAIR_BYTES] = {0};
         if (length == PAIR_BYTES)
