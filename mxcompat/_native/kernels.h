@@ -91,12 +91,12 @@ int choose_kernels(const char *name);
 /* tiles.c. Sizes of an AMX tile: its rows, the elements of a row (a step), and their bytes in bfloat16. */
 enum { TILE_EDGE = 16, TILE_STEP = 32, TILE_STEP_BYTES = 64 };
 
-/* Whether the processor has AMX; and whether the process may use it, which is requested at the first call. */
+/* Return 1 if the processor has AMX; and if the process may use it, which the first call requests. */
 int has_tiles(void);
 int tiles_allowed(void);
 
-/* sums[m][n] = the dot product of x[m] and row n of a matrix of bfloat16 with `inner` columns, for `rows` rows of x and
-   `count` rows of the matrix, at most 32. x was packed by `pack_line`. The sums have room for 32 columns. */
+/* sums[m][n] = the dot product of x[m] and row n of a matrix of bfloat16 with `inner` columns. x has `rows` rows, packed
+   by `pack_line`. `count` is the number of rows of the matrix, at most 32. The sums have room for 32 columns. */
 void multiply_tiles(const uint8_t *matrix, size_t count, size_t inner, const uint8_t *x, size_t rows, float *sums,
                     size_t sums_apart);
 

@@ -57,7 +57,7 @@ def _register(
 
     Args:
         first, second: the changes of the result that a change of each operand causes.
-        reads: what the derivatives read; None for operands and result.
+        reads: the values that the derivatives read; None for operands and result.
         widen: whether half precision is widened to float32 for the derivatives.
     """
     HOST.of(TABLE[name])(host)

@@ -51,7 +51,7 @@ def _smooth(
     """Register the host rule and the derivatives of an op that has a slope.
 
     Args:
-        reads: what the slope reads; None for argument and result.
+        reads: the values that the slope reads; None for argument and result.
         forth: the slope for forward mode, if MLX's forward and reverse modes use different formulas.
     """
     HOST.of(TABLE[name])(host)

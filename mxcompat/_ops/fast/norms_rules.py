@@ -92,7 +92,8 @@ def _cotangents(g: Any, away: Any, eps: Any, needs_grad: Any, weight: tuple) -> 
 
 
 def _tangent(tangents: Any, prepare: Callable[[Any], Any], x: Any, eps: Any, weight: tuple) -> Any:
-    """Return the tangent of a norm without its bias. `prepare` maps x, and its tangent, to what is normalized."""
+    """Return the tangent of a norm without its bias. `prepare` centres x and its
+    tangent, or only widens them."""
     away = prepare(x)
     root = _inverse_root(away, eps)
     normal = away * root

@@ -1,6 +1,6 @@
 """Cut a Program at some of its instructions, so that the pieces become separate nodes of the graph.
 
-An effect (a collective) runs by itself and is never part of compiled code. So a node whose Program has effects is
+An effect (a collective) runs alone and is never part of compiled code. So a node whose Program has effects is
 replaced by nodes for the effects and for the parts between them. The sweeps of `custom/eager_vjp.py` cut at the calls
 of custom functions in the same way.
 """
