@@ -17,10 +17,11 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, CONTRACTION, COST, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
 from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, OP_SECONDS
 
+from ..batching import reshaped
 from ..padding.padded import Paddings, check_rows, stretched
 from ..products.contraction import times
 from .attention import ATTENTION, rows_at_a_time
-from .merged_batches import merged_batch, reshaped, split_batch
+from .merged_batches import merged_batch, split_batch
 
 __all__: list[str] = []
 
@@ -240,7 +241,7 @@ def _mask(mask: Node, on: bool, size: int, batch: int) -> Node:
     if not on and (len(shape) < 4 or shape[0] == 1):
         return mask
     if on and len(shape) < 5:
-        mask = reshaped(mask, (size, *[1] * (5 - len(shape)), *shape[1:]))
+        mask = reshaped(mask, size, *[1] * (5 - len(shape)), *shape[1:])
     return merged_batch(mask, on, size, batch)
 
 

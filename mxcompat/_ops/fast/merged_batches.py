@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from mxcompat._graph.ir.node import Node, apply
 
+from ..batching import reshaped
 from ..define import TABLE
 
-__all__ = ["merged_batch", "reshaped", "split_batch"]
-
-
-def reshaped(node: Node, shape: tuple[int, ...]) -> Node:
-    return apply(TABLE["reshape"], (node,), (shape,))
+__all__ = ["merged_batch", "split_batch"]
 
 
 def merged_batch(node: Node, on: bool, size: int, batch: int) -> Node:
@@ -18,11 +15,11 @@ def merged_batch(node: Node, on: bool, size: int, batch: int) -> Node:
     rest = node.aval.shape[1 + on :]
     shape = (size, batch, *rest)
     if not on:
-        node = reshaped(node, (1, *node.aval.shape))
+        node = reshaped(node, 1, *node.aval.shape)
     if node.aval.shape != shape:
         node = apply(TABLE["broadcast_to"], (node,), (shape,))
-    return reshaped(node, (size * batch, *rest))
+    return reshaped(node, size * batch, *rest)
 
 
 def split_batch(node: Node, size: int, batch: int) -> Node:
-    return reshaped(node, (size, batch, *node.aval.shape[1:]))
+    return reshaped(node, size, batch, *node.aval.shape[1:])

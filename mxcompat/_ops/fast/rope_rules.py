@@ -13,8 +13,9 @@ from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
 from mxcompat._graph.policy import REMEMBERED_ANGLES
 
+from ..batching import reshaped
 from .half_precision import widened
-from .merged_batches import merged_batch, reshaped, split_batch
+from .merged_batches import merged_batch, split_batch
 from .rope import ROPE, inverse_frequencies
 
 __all__: list[str] = []
@@ -92,6 +93,6 @@ def _batch_rope(op: Op, params: tuple, inputs: tuple, batched: tuple, size: int)
         return apply(op, inputs, params)
     batch = x.aval.shape[batched[0]]
     if batched[1] and offset.aval.ndim == 1:
-        offset = reshaped(offset, (size, 1))
+        offset = reshaped(offset, size, 1)
     merged = merged_batch(x, batched[0], size, batch), merged_batch(offset, batched[1], size, batch)
     return split_batch(apply(op, (*merged, *rest), params), size, batch)

@@ -27,7 +27,7 @@ def narrowed(x: Any, out: Aval) -> Any:
 
 
 def is_half(out: Aval) -> bool:
-    """Return whether the result is half precision."""
+    """Return True if the result is half precision."""
     return out.dtype.size == 2 and out.dtype._kind == "f"
 
 
