@@ -95,10 +95,21 @@ enum { TILE_EDGE = 16, TILE_STEP = 32, TILE_STEP_BYTES = 64 };
 int has_tiles(void);
 int tiles_allowed(void);
 
-/* sums[m][n] = the dot product of x[m] and row n of a matrix of bfloat16 with `inner` columns. x has `rows` rows, packed
-   by `pack_line`. `count` is the number of rows of the matrix, at most 32. The sums have room for 32 columns. */
-void multiply_tiles(const uint8_t *matrix, size_t count, size_t inner, const uint8_t *x, size_t rows, float *sums,
-                    size_t sums_apart);
+/* sums[m][n] += the dot product of x[m] and row n of a matrix of bfloat16, or of the sum of two matrices.
+
+   x has `rows` rows of `columns` elements, packed by `pack_line`; the product begins at its step `x_step`. A matrix has
+   `count` rows, at most 32, of `inner` elements, `row_bytes` apart. If there is a second one, `rest`, then `inner` is a
+   multiple of TILE_STEP. The sums have room for 32 columns. */
+typedef struct {
+    const uint8_t *matrix, *rest, *x;
+    size_t count, inner, row_bytes, rows, columns, x_step, sums_apart;
+    float *sums;
+} TileProduct;
+
+void multiply_tiles(const TileProduct *product);
+
+/* high + rest = the floats, to 16 bits, in two arrays of bfloat16. `count` is a multiple of TILE_EDGE. */
+void split_floats(const float *from, size_t count, uint8_t *high, uint8_t *rest);
 
 /* Pack steps `first` to `last`, of `tile_steps`, of row `row` of x, one of `rows`. Each row takes
    TILE_STEP_BYTES a step. */

@@ -9,6 +9,9 @@
 
 enum {
     FEW_ROWS = 2,      /* maximum number of rows of x that each read the whole matrix */
+    /* maximum number of rows of x, of each matrix, for which codes are not unpacked for AMX (4864x4096, 4 bits, ms of
+       processor time without AMX and with it: 3 rows 4.4, 5.8; 8 5.7, 5.9; 32 15.8, 6.9; 128 54, 19; 512 283, 85) */
+    UNTILED_ROWS = 8,
     MOST_ROWS = 128,   /* maximum number of rows of x that share an unpacked tile */
     WAVE_ROWS = 256,   /* maximum number of rows of x that are converted to floats at a time */
     PANEL_ROWS = 32,   /* number of rows of a transposed matrix that one thread multiplies at a time */
@@ -32,8 +35,9 @@ typedef struct {
 typedef struct {
     const Product *of;
     const Kernels *kernels;
-    int tiled; /* 1 to use `multiply_tiles` */
+    int tiled, special; /* 1 to use `multiply_tiles`; and 1 if packed rows of x hold infinity or NaN */
     size_t columns, row_bytes, matrix_rows, groups; /* the sizes of a stored matrix */
+    size_t most_rows; /* maximum number of rows of a block */
     size_t x_apart, panels, tile, sums, scratch; /* the last three are sizes of a thread's memory, in floats */
     const uint8_t *end;  /* the end of all matrices */
     size_t *lines;       /* for each row of the current wave, its number in x; after these, its number in y */
@@ -42,7 +46,8 @@ typedef struct {
     size_t count;        /* number of blocks */
 } Task;
 
-/* The memory of a thread: scales and biases of some rows, copies of these rows, a tile, and sums. */
+/* The memory of a thread: scales and biases of some rows, copies of these rows, a tile, and sums. For `multiply_tiles`
+   the tile has rows of bfloat16, the rows of the rest, and a row of floats. */
 typedef struct {
     float *scales, *biases, *tile, *sums;
     uint8_t *copies;
@@ -59,8 +64,8 @@ static Memory memory_of(const Task *task, size_t participant) {
 /* Compute the sizes of each thread's memory. */
 static void plan_memory(Task *task, size_t lines) {
     int transposed = task->of->transposed;
-    task->sums = smaller(lines, MOST_ROWS) * (transposed ? PANEL_ROWS : PANEL_COLUMNS);
-    task->tile = !transposed ? TILE_ROWS * PANEL_COLUMNS : lines > FEW_ROWS ? PANEL_ROWS * TILE_LENGTH : 0;
+    task->sums = smaller(lines, task->most_rows) * (transposed ? PANEL_ROWS : PANEL_COLUMNS);
+    task->tile = !transposed ? TILE_ROWS * PANEL_COLUMNS : lines > FEW_ROWS ? (PANEL_ROWS + 1) * TILE_LENGTH : 0;
     task->scratch = 2 * padded(AT_ONCE * task->groups) + task->sums + task->tile +
                     AT_ONCE * copy_bytes(task) / sizeof(float);
 }
@@ -218,6 +223,33 @@ static uint8_t *packed_block(const Task *task, const Block *block) {
     return (uint8_t *)task->x + block->first * tile_steps(task->of->inner) * TILE_STEP_BYTES;
 }
 
+/* Multiply rows of x by rows of a matrix with `multiply_tiles`. Codes are unpacked in tiles. */
+static void multiply_packed(const Task *task, const Memory *memory, const Block *block, size_t start, size_t count) {
+    const Product *p = task->of;
+    TileProduct tiles = {.x = packed_block(task, block), .count = count, .inner = p->inner, .rows = block->rows,
+                         .row_bytes = task->row_bytes, .columns = p->inner, .sums = memory->sums,
+                         .sums_apart = PANEL_ROWS};
+    tiles.matrix = (const uint8_t *)p->stored + (block->matrix * task->matrix_rows + start) * task->row_bytes;
+    memset(memory->sums, 0, block->rows * PANEL_ROWS * sizeof(float));
+    if (p->kind == BFLOAT16) {
+        multiply_tiles(&tiles);
+        return;
+    }
+    uint8_t *high = (uint8_t *)memory->tile, *rest = high + PANEL_ROWS * TILE_LENGTH * 2;
+    float *row = memory->tile + PANEL_ROWS * TILE_LENGTH;
+    tiles.matrix = high, tiles.rest = rest, tiles.row_bytes = TILE_LENGTH * 2;
+    for (size_t k = 0; k < task->columns; k += TILE_LENGTH) {
+        size_t length = smaller(task->columns - k, TILE_LENGTH);
+        tiles.inner = tile_steps(length) * TILE_STEP, tiles.x_step = k / TILE_STEP;
+        memset(row + length, 0, (tiles.inner - length) * sizeof(float));
+        for (size_t n = 0; n < count; n++) {
+            unpack_row(task, memory, block->matrix, start + n, k, length, row);
+            split_floats(row, tiles.inner, high + n * tiles.row_bytes, rest + n * tiles.row_bytes);
+        }
+        multiply_tiles(&tiles);
+    }
+}
+
 static void multiply_panels(void *context, size_t first, size_t last, size_t participant) {
     const Task *task = context;
     const Product *p = task->of;
@@ -228,9 +260,7 @@ static void multiply_panels(void *context, size_t first, size_t last, size_t par
         size_t start = first % task->panels * width, count = smaller(width, p->outer - start);
         const float *x = task->x + block->first * task->x_apart;
         if (task->tiled) {
-            const uint8_t *from = (const uint8_t *)p->stored +
-                                  (block->matrix * task->matrix_rows + start) * task->row_bytes;
-            multiply_tiles(from, count, p->inner, packed_block(task, block), block->rows, memory.sums, PANEL_ROWS);
+            multiply_packed(task, &memory, block, start, count);
         } else if (!p->transposed) {
             memset(memory.sums, 0, block->rows * PANEL_COLUMNS * sizeof(float));
             for (size_t n = 0, length; n < count; n += length) {
@@ -262,16 +292,31 @@ static void widen_lines(void *context, size_t first, size_t last, size_t partici
     }
 }
 
+/* Return 1 if some elements of bfloat16 are infinity or NaN. */
+static int has_special(const uint8_t *halves, size_t count) {
+    int special = 0;
+    for (size_t k = 0; k < count; k++) {
+        uint16_t half;
+        memcpy(&half, halves + 2 * k, 2);
+        special |= (half & 0x7F80) == 0x7F80;
+    }
+    return special;
+}
+
 /* Pack some steps of all rows of x. */
 static void pack_lines(void *context, size_t first, size_t last, size_t participant) {
-    const Task *task = context;
+    Task *task = context;
     const Product *p = task->of;
+    size_t start = first * TILE_STEP, stop = smaller(last * TILE_STEP, p->inner);
     (void)participant;
     for (size_t k = 0; k < task->count; k++) {
         const Block *block = &task->blocks[k];
-        for (size_t m = 0; m < block->rows; m++)
-            pack_line((const uint8_t *)p->x + task->lines[block->first + m] * p->inner * 2, p->inner, first, last,
-                      block->rows, m, packed_block(task, block));
+        for (size_t m = 0; m < block->rows; m++) {
+            const uint8_t *line = (const uint8_t *)p->x + task->lines[block->first + m] * p->inner * 2;
+            pack_line(line, p->inner, first, last, block->rows, m, packed_block(task, block));
+            if (has_special(line + 2 * start, stop - start))
+                __atomic_store_n(&task->special, 1, __ATOMIC_RELAXED);
+        }
     }
 }
 
@@ -295,18 +340,23 @@ static void in_order(const Product *p, size_t *order, size_t *ends) {
 
 static size_t grain(size_t work) { return 1 + WORK / (work + 1); }
 
-/* Compute the blocks of the current wave. */
+/* Compute the blocks of the current wave. Where an element is unpacked to two of bfloat16, the product of infinity and
+   the second, which may be 0, would be NaN. */
 static void finish(Task *task, const Block *blocks, size_t count, size_t rows) {
     const Product *p = task->of;
     size_t width = p->transposed ? PANEL_ROWS : PANEL_COLUMNS;
-    size_t together = 2 + rows / count / (task->tiled ? TILE_EDGE : 1);
+    int tiled = task->tiled;
     task->blocks = blocks;
     task->count = count;
-    if (task->tiled)
+    task->special = 0;
+    if (tiled)
         parallel_for(tile_steps(p->inner), grain(rows * TILE_STEP), pack_lines, task);
-    else
+    task->tiled = tiled && !(task->special && p->kind < BFLOAT16);
+    if (!task->tiled)
         parallel_for(rows, grain(p->inner), widen_lines, task);
+    size_t together = 2 + rows / count / (task->tiled ? TILE_EDGE : 1);
     parallel_for(count * task->panels, grain(p->inner * smaller(width, p->outer) * together), multiply_panels, task);
+    task->tiled = tiled;
 }
 
 static void in_waves(Task *task, const size_t *order, Block *blocks) {
@@ -318,13 +368,20 @@ static void in_waves(Task *task, const size_t *order, Block *blocks) {
             finish(task, blocks, count, rows);
             count = rows = 0;
         }
-        if (count == 0 || blocks[count - 1].matrix != matrix || blocks[count - 1].rows == MOST_ROWS)
+        if (count == 0 || blocks[count - 1].matrix != matrix || blocks[count - 1].rows == task->most_rows)
             blocks[count++] = (Block){matrix, rows, 0};
         blocks[count - 1].rows++;
         task->lines[rows] = number_of(p->lhs, product, p->x_matrices) * p->rows + row;
         task->lines[WAVE_ROWS + rows++] = product * p->rows + row;
     }
     finish(task, blocks, count, rows);
+}
+
+/* Return 1 to use `multiply_tiles`: for bfloat16, and for codes if each matrix has more than a few rows of x. */
+static int is_tiled(const Product *p) {
+    if (!kernels()->tiled || !p->transposed || p->x_kind != BFLOAT16 || !tiles_allowed())
+        return 0;
+    return p->kind == BFLOAT16 || (p->kind < BFLOAT16 && p->products * p->rows > UNTILED_ROWS * p->matrices);
 }
 
 int multiply(const Product *p) {
@@ -337,8 +394,7 @@ int multiply(const Product *p) {
     size_t columns = p->transposed ? p->inner : p->outer, width = p->transposed ? PANEL_ROWS : PANEL_COLUMNS;
     Task task = {.of = p,
                  .kernels = kernels(),
-                 .tiled = kernels()->tiled && p->transposed && p->kind == BFLOAT16 && p->x_kind == BFLOAT16 &&
-                          tiles_allowed(),
+                 .tiled = is_tiled(p),
                  .columns = columns,
                  .row_bytes = columns * bits_of(p->kind) / 8,
                  .matrix_rows = p->transposed ? p->outer : p->inner,
@@ -346,6 +402,7 @@ int multiply(const Product *p) {
                  .x_apart = padded(p->inner),
                  .panels = (p->outer + width - 1) / width};
     size_t lines = smaller(p->products * p->rows, WAVE_ROWS);
+    task.most_rows = task.tiled ? WAVE_ROWS : MOST_ROWS;
     task.end = (const uint8_t *)p->stored + p->matrices * task.matrix_rows * task.row_bytes;
     plan_memory(&task, lines);
     task.lines = malloc(2 * WAVE_ROWS * sizeof(size_t));

@@ -1,7 +1,8 @@
-/* Products of bfloat16 by transposed bfloat16 matrices, with AMX: an instruction multiplies a tile of 16 rows of a
-   matrix by 16 rows of x. A processor without AMX uses the loops of `products.c`.
+/* Products of bfloat16 by transposed matrices, with AMX: an instruction multiplies a tile of 16 rows of a matrix by 16
+   rows of x. A processor without AMX uses the loops of `products.c`.
 
-   Sums are in float32. Subnormal operands and sums count as zeros. */
+   The matrix is bfloat16, or it is the sum of two matrices of bfloat16, which hold 16 bits of each element. Sums are in
+   float32. Subnormal operands and sums count as zeros. */
 #include "kernels.h"
 #include <string.h>
 
@@ -35,6 +36,8 @@ int tiles_allowed(void) {
     return found == 2;
 }
 
+size_t tile_steps(size_t inner) { return (inner + TILE_STEP - 1) / TILE_STEP; }
+
 /* The operand of `_tile_loadconfig`. */
 typedef struct {
     uint8_t palette, start, reserved[14];
@@ -60,12 +63,26 @@ TILED static void shape_tiles(const size_t *rows, const size_t *columns) {
     _tile_loadconfig(&shapes);
 }
 
+/* Load up to two tiles of a matrix, and add their products with the loaded tiles of x to the sums. */
+TILED static INLINE void add_products(int tiles, int x_tiles, const uint8_t *rows, size_t rows_apart) {
+    _tile_loadd(4, rows, rows_apart);
+    _tile_dpbf16ps(0, 4, 6);
+    if (x_tiles > 1)
+        _tile_dpbf16ps(1, 4, 7);
+    if (tiles > 1) {
+        _tile_loadd(5, rows + TILE_EDGE * rows_apart, rows_apart);
+        _tile_dpbf16ps(2, 5, 6);
+        if (x_tiles > 1)
+            _tile_dpbf16ps(3, 5, 7);
+    }
+}
+
 /* Multiply `tiles` tiles of the matrix by `x_tiles` of x, and store the sums to `out`. `last` has the rows of the last
    step, padded with zeros, if their number of elements is not a multiple of TILE_STEP. */
-TILED static INLINE void multiply_with(int tiles, int x_tiles, const uint8_t *matrix, size_t row_bytes,
-                                       const uint8_t *last, size_t steps, const uint8_t *const *x,
-                                       const size_t *columns, float out[4][TILE_EDGE * TILE_EDGE]) {
-    size_t apart[2] = {columns[0] * PAIR_BYTES, columns[1] * PAIR_BYTES};
+TILED static INLINE void multiply_with(int tiles, int x_tiles, const TileProduct *p, const uint8_t *last,
+                                       const uint8_t *const *x, const size_t *columns,
+                                       float out[4][TILE_EDGE * TILE_EDGE]) {
+    size_t apart[2] = {columns[0] * PAIR_BYTES, columns[1] * PAIR_BYTES}, steps = tile_steps(p->inner);
     _tile_zero(0);
     if (x_tiles > 1)
         _tile_zero(1);
@@ -74,22 +91,15 @@ TILED static INLINE void multiply_with(int tiles, int x_tiles, const uint8_t *ma
     if (tiles > 1 && x_tiles > 1)
         _tile_zero(3);
     for (size_t step = 0; step < steps; step++) {
-        int whole = last == NULL || step + 1 < steps;
-        const uint8_t *from = whole ? matrix + step * TILE_STEP_BYTES : last;
-        size_t rows_apart = whole ? row_bytes : TILE_STEP_BYTES;
-        _tile_loadd(4, from, rows_apart);
-        _tile_loadd(6, x[0] + step * TILE_EDGE * apart[0], apart[0]);
-        _tile_dpbf16ps(0, 4, 6);
-        if (x_tiles > 1) {
-            _tile_loadd(7, x[1] + step * TILE_EDGE * apart[1], apart[1]);
-            _tile_dpbf16ps(1, 4, 7);
-        }
-        if (tiles > 1) {
-            _tile_loadd(5, from + TILE_EDGE * rows_apart, rows_apart);
-            _tile_dpbf16ps(2, 5, 6);
-            if (x_tiles > 1)
-                _tile_dpbf16ps(3, 5, 7);
-        }
+        _tile_loadd(6, x[0] + (p->x_step + step) * TILE_EDGE * apart[0], apart[0]);
+        if (x_tiles > 1)
+            _tile_loadd(7, x[1] + (p->x_step + step) * TILE_EDGE * apart[1], apart[1]);
+        if (last != NULL && step + 1 == steps)
+            add_products(tiles, x_tiles, last, TILE_STEP_BYTES);
+        else
+            add_products(tiles, x_tiles, p->matrix + step * TILE_STEP_BYTES, p->row_bytes);
+        if (p->rest != NULL)
+            add_products(tiles, x_tiles, p->rest + step * TILE_STEP_BYTES, p->row_bytes);
     }
     _tile_stored(0, out[0], TILE_EDGE * sizeof(float));
     if (x_tiles > 1)
@@ -100,8 +110,8 @@ TILED static INLINE void multiply_with(int tiles, int x_tiles, const uint8_t *ma
         _tile_stored(3, out[3], TILE_EDGE * sizeof(float));
 }
 
-/* Store the first `columns` columns of a tile as rows. */
-TILED static void transpose_tile(const float *tile, size_t columns, float *out, size_t out_apart) {
+/* Add the first `columns` columns of a tile to rows. */
+TILED static void add_transposed(const float *tile, size_t columns, float *out, size_t out_apart) {
     __m512 a[TILE_EDGE], b[TILE_EDGE];
     for (int k = 0; k < TILE_EDGE; k++)
         a[k] = _mm512_loadu_ps(tile + k * TILE_EDGE);
@@ -125,41 +135,52 @@ TILED static void transpose_tile(const float *tile, size_t columns, float *out, 
         b[12 + c] = _mm512_shuffle_f32x4(odd, most, 0xDD);
     }
     for (size_t k = 0; k < columns; k++)
-        _mm512_storeu_ps(out + k * out_apart, b[k]);
+        _mm512_storeu_ps(out + k * out_apart, _mm512_add_ps(_mm512_loadu_ps(out + k * out_apart), b[k]));
 }
 
-TILED void multiply_tiles(const uint8_t *matrix, size_t count, size_t inner, const uint8_t *x, size_t rows, float *sums,
-                          size_t sums_apart) {
-    size_t row_bytes = inner * 2, steps = (inner + TILE_STEP - 1) / TILE_STEP, rest = row_bytes % TILE_STEP_BYTES;
+TILED void multiply_tiles(const TileProduct *p) {
+    size_t all_steps = tile_steps(p->columns), count = p->count, over = p->inner * 2 % TILE_STEP_BYTES;
     size_t heights[2] = {smaller(count, TILE_EDGE), count - smaller(count, TILE_EDGE)};
     float out[4][TILE_EDGE * TILE_EDGE] = {{0}};
-    uint8_t last[2 * TILE_EDGE * TILE_STEP_BYTES] = {0};
-    for (size_t k = 0; rest > 0 && k < count; k++)
-        memcpy(last + k * TILE_STEP_BYTES, matrix + (k + 1) * row_bytes - rest, rest);
-    for (size_t first = 0; first < rows; first += 2 * TILE_EDGE) {
-        size_t left = rows - first, width = smaller(left, TILE_EDGE);
+    uint8_t padded[2 * TILE_EDGE * TILE_STEP_BYTES] = {0};
+    for (size_t k = 0; over > 0 && k < count; k++)
+        memcpy(padded + k * TILE_STEP_BYTES, p->matrix + k * p->row_bytes + p->inner * 2 - over, over);
+    const uint8_t *last = over > 0 ? padded : NULL;
+    for (size_t first = 0; first < p->rows; first += 2 * TILE_EDGE) {
+        size_t left = p->rows - first, width = smaller(left, TILE_EDGE);
         size_t columns[2] = {width, smaller(left - width, TILE_EDGE)};
-        const uint8_t *start = x + first * steps * TILE_STEP_BYTES;
-        const uint8_t *both[2] = {start, start + TILE_EDGE * steps * TILE_STEP_BYTES};
-        const uint8_t *end = rest > 0 ? last : NULL;
+        const uint8_t *start = p->x + first * all_steps * TILE_STEP_BYTES;
+        const uint8_t *both[2] = {start, start + TILE_EDGE * all_steps * TILE_STEP_BYTES};
         shape_tiles(heights, columns);
         if (heights[1] > 0 && columns[1] > 0)
-            multiply_with(2, 2, matrix, row_bytes, end, steps, both, columns, out);
+            multiply_with(2, 2, p, last, both, columns, out);
         else if (heights[1] > 0)
-            multiply_with(2, 1, matrix, row_bytes, end, steps, both, columns, out);
+            multiply_with(2, 1, p, last, both, columns, out);
         else if (columns[1] > 0)
-            multiply_with(1, 2, matrix, row_bytes, end, steps, both, columns, out);
+            multiply_with(1, 2, p, last, both, columns, out);
         else
-            multiply_with(1, 1, matrix, row_bytes, end, steps, both, columns, out);
+            multiply_with(1, 1, p, last, both, columns, out);
         for (size_t k = 0; k < 4; k++)
             if (heights[k / 2] > 0 && columns[k % 2] > 0)
-                transpose_tile(out[k], columns[k % 2],
-                               sums + (first + k % 2 * TILE_EDGE) * sums_apart + k / 2 * TILE_EDGE, sums_apart);
+                add_transposed(out[k], columns[k % 2],
+                               p->sums + (first + k % 2 * TILE_EDGE) * p->sums_apart + k / 2 * TILE_EDGE,
+                               p->sums_apart);
     }
     _tile_release();
 }
 
-size_t tile_steps(size_t inner) { return (inner + TILE_STEP - 1) / TILE_STEP; }
+TILED void split_floats(const float *from, size_t count, uint8_t *high, uint8_t *rest) {
+    const __m512i exponent = _mm512_set1_epi32(0x7F800000), half = _mm512_set1_epi32(0x8000);
+    for (size_t k = 0; k < count; k += TILE_EDGE) {
+        __m512i bits = _mm512_loadu_si512(from + k), top = _mm512_and_si512(bits, _mm512_set1_epi32(-0x10000));
+        __mmask16 finite = _mm512_cmpneq_epi32_mask(_mm512_and_si512(bits, exponent), exponent);
+        __m512i below = _mm512_castps_si512(
+            _mm512_maskz_sub_ps(finite, _mm512_castsi512_ps(bits), _mm512_castsi512_ps(top)));
+        below = _mm512_srli_epi32(_mm512_add_epi32(below, half), 16);
+        _mm256_storeu_si256((__m256i *)(high + 2 * k), _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16)));
+        _mm256_storeu_si256((__m256i *)(rest + 2 * k), _mm512_cvtepi32_epi16(below));
+    }
+}
 
 void pack_line(const uint8_t *line, size_t inner, size_t first, size_t last, size_t rows, size_t row, uint8_t *packed) {
     size_t tile = row / TILE_EDGE * TILE_EDGE, width = smaller(rows - tile, TILE_EDGE), bytes = inner * 2;
@@ -181,9 +202,10 @@ int has_tiles(void) { return 0; }
 
 int tiles_allowed(void) { return 0; }
 
-void multiply_tiles(const uint8_t *matrix, size_t count, size_t inner, const uint8_t *x, size_t rows, float *sums,
-                    size_t sums_apart) {
-    (void)matrix, (void)count, (void)inner, (void)x, (void)rows, (void)sums, (void)sums_apart;
+void multiply_tiles(const TileProduct *p) { (void)p; }
+
+void split_floats(const float *from, size_t count, uint8_t *high, uint8_t *rest) {
+    (void)from, (void)count, (void)high, (void)rest;
 }
 
 size_t tile_steps(size_t inner) { return inner; }
