@@ -82,7 +82,7 @@ class World:
             _initialize(coordinator, self.size, self.rank, own_gpu())
         runtime.listen_at(self._links.host)
         platform.backend()  # this call blocks until the other ranks arrive
-        self._flying: deque[tuple[Call, Any]] = deque(maxlen=policy.MOST_FLYING)
+        self._flying: deque[tuple[Call, Any]] = deque(maxlen=policy.MOST_PROGRAMS)
         atexit.register(self._leave)
         effects.explanations.append(self._explain)
         effects.number_effects()
@@ -215,7 +215,7 @@ def _call_message(ranks: Sequence[int], call: Call) -> dict[str, Any]:
     return {"key": [call.kind, call.what, list(ranks)], "text": str(call)}
 
 
-@lru_cache(maxsize=policy.MOST_COLLECTIVES)
+@lru_cache(maxsize=policy.MOST_PROGRAMS)
 def _message(ranks: tuple[int, ...], call: Call) -> bytes:
     return json.dumps(_call_message(ranks, call)).encode()
 

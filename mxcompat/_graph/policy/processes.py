@@ -7,16 +7,6 @@ GRACE_SECONDS = 5.0
 it: after a failure, the other processes have this time to report errors before it ends them. (A traceback on two cores
 under full load: 2 s.)"""
 
-LAUNCH_PORT = 32323
-"""The port of rank 0 on another machine, whose free ports are unknown here. It is the port of MLX's launcher."""
-
-MOST_COLLECTIVES = 1024
-"""The number of cached programs of collectives. An executable of one takes about 50 KB."""
-
-MOST_FLYING = 256
-"""The number of latest collectives that are kept, to find the one that failed. Beyond this number of pending effects,
-those without a node are removed."""
-
 REST_OF_LINE_SECONDS = 0.1
 """The time for which the launcher waits for the rest of a line. The parts that one `print` writes come within a
 millisecond, or within a few tens of milliseconds on a busy machine."""

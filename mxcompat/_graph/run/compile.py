@@ -54,7 +54,7 @@ class Executable:
 
     `transient` and `needs` are the bytes that a run allocates (`allocation.needs`). `started` is the time of the last
     call, and `seconds` how long its results took, if they were waited for. `trims` is True if the last run copied many
-    inputs from NumPy (`policy.TRIMMED_BYTES`). The next run then returns free memory to the system.
+    inputs from NumPy (`policy.FREED_BYTES`). The next run then returns free memory to the system.
     """
 
     __slots__ = (

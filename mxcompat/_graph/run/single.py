@@ -88,7 +88,7 @@ def executable(op: Op, params: tuple, avals: Sequence[Aval]) -> Executable:
 
 def remember(op: Op, params: tuple, avals: Sequence[Aval], compiled: Executable) -> None:
     """Store the executable for nodes with this op, these params and these avals."""
-    if len(_executables) >= policy.MOST_SINGLE_NODES:
+    if len(_executables) >= policy.MOST_ENTRIES:
         _executables.clear()
     _executables[op, params, *avals] = compiled
 

@@ -16,7 +16,7 @@ import numpy as np
 from mxcompat._graph.policy import (
     COPIED_MATRICES,
     DIVIDED_PRODUCTS,
-    MOST_PLANS,
+    MOST_ENTRIES,
     ORDERED_ELEMENTS,
     ORDERED_TERMS,
     PAIRED_ELEMENTS,
@@ -181,7 +181,7 @@ def _rest(ndim: int, *used: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([k for k in range(ndim) if k not in taken])
 
 
-@lru_cache(MOST_PLANS)
+@lru_cache(MOST_ENTRIES)
 def _layout(shape_x: tuple[int, ...], shape_y: tuple[int, ...], numbers: Numbers) -> tuple[Any, ...]:
     """Return the axis orders and shapes that turn a contraction into a matrix product, and the shape of its result."""
     (sum_x, sum_y), (batch_x, batch_y) = numbers
