@@ -450,7 +450,7 @@ def test_writes_are_in_place():
 
 
 def test_what_others_hold_is_not_written_over(monkeypatch):
-    monkeypatch.setattr(policy, "DONATED_BYTES", 0)
+    monkeypatch.setattr(policy, "SMALL_BYTES", 0)
     data = numbers(64, 64)
     for spec in ("data", None):
         x = spread(data, spec)

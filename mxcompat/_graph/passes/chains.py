@@ -74,7 +74,7 @@ def _is_computed_often(operations: list[Any], materialized: set[Any], fused: _Fu
             for value in op.results:
                 reaches[value] = reach
                 count += reach.bit_count() if value in materialized else 0
-    return count > max(policy.RECOMPUTED, policy.RECOMPUTED_TIMES * len(operations))
+    return count > max(policy.MANY_ELEMENTS, policy.RECOMPUTED_TIMES * len(operations))
 
 
 def _cuts(operations: list[Any], materialized: set[Any], fused: _Fused) -> list[list[tuple[Any, Any]]]:

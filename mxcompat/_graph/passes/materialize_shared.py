@@ -65,4 +65,4 @@ def _repeats(op: Any) -> bool:
     if not (source.has_static_shape and result.has_static_shape):
         return False
     count, read = prod(result.shape), prod(source.shape)
-    return read > 1 and count >= policy.REPEATED_ELEMENTS and count >= policy.REPEATED_TIMES * read
+    return read > 1 and count >= policy.SEPARATE_ELEMENTS and count >= policy.REPEATED_TIMES * read

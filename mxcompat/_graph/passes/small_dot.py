@@ -30,7 +30,7 @@ def _is_small(op: Any) -> bool:
         return False
     axes = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"]).lhs_contracting_dimensions
     inner = prod(left.shape[k] for k in axes)
-    return 1 < inner <= policy.ORDERED_TERMS and 0 < prod(out.shape) <= policy.ORDERED_ELEMENTS
+    return 1 < inner <= policy.ORDERED_TERMS and 0 < prod(out.shape) <= policy.FEW_ELEMENTS
 
 
 def _sum(op: Any) -> Any:

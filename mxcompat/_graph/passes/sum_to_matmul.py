@@ -37,10 +37,10 @@ def _is_sum_of_rows(op: Any) -> bool:
     return (
         1 < len(axes) < kind.rank
         and axes == list(range(len(axes)))
-        and min(rows, columns) >= policy.SUMMED_SIDE
-        and rows * columns >= policy.SUMMED_ELEMENTS
+        and min(rows, columns) >= policy.VECTOR_ELEMENTS
+        and rows * columns >= policy.SEPARATE_ELEMENTS
         and _is_zero(op.operands[1])
-        and (rows * columns < policy.STAGED_ELEMENTS or _is_shared(op.operands[0]))  # `tree_reduce` handles larger sums
+        and (rows * columns < policy.LARGE_ELEMENTS or _is_shared(op.operands[0]))  # `tree_reduce` handles larger sums
     )
 
 

@@ -57,5 +57,5 @@ def _is_worth_it(left: Any, right: Any) -> bool:
         and columns > 1  # products with a vector have a faster routine
         and (length <= policy.TRANSPOSED_LENGTH or columns >= policy.TRANSPOSED_COLUMNS)
         and length * rows <= policy.MOST_TRANSPOSED
-        and length * rows * columns >= policy.TRANSPOSED_PRODUCTS
+        and length * rows * columns >= policy.MANY_ELEMENTS
     )

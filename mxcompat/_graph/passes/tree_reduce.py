@@ -35,7 +35,7 @@ def _is_long(op: Any) -> bool:
     return (
         axes == list(range(axes[0], axes[-1] + 1))
         and prod(kind.shape[axes[0] : axes[-1] + 1]) > policy.STAGE
-        and prod(kind.shape) >= policy.STAGED_ELEMENTS
+        and prod(kind.shape) >= policy.LARGE_ELEMENTS
         and op_name(op.operands[1]) == "stablehlo.constant"
         and len(list(op.operands[0].uses)) == 1  # XLA computes a value with other consumers together with them
     )

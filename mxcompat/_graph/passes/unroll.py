@@ -29,9 +29,7 @@ def _is_short(op: Any) -> bool:
     if described is None or described.combine not in COMBINE or len(described.axes) < 2:
         return False
     shape = described.kind.shape
-    return (
-        1 < prod(shape[axis] for axis in described.axes) <= policy.UNROLLED and prod(shape) >= policy.UNROLLED_ELEMENTS
-    )
+    return 1 < prod(shape[axis] for axis in described.axes) <= policy.UNROLLED and prod(shape) >= policy.MANY_ELEMENTS
 
 
 def _unrolled(op: Any) -> Any:

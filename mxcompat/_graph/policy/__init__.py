@@ -17,6 +17,7 @@ from .products import *
 from .programs import *
 from .remembered import *
 from .remembered import physical_memory
+from .sizes import *
 
 HOST = os.environ.get("MXCOMPAT_HOST", "1") != "0"
 """True if new programs may run in NumPy."""

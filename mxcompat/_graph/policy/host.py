@@ -9,10 +9,6 @@ BYTE_SECONDS = 5e-10
 FLOP_SECONDS = 5e-11
 """The time of a multiplication and an addition in a matrix product."""
 
-SINGLE_BYTES = 1 << 14
-"""The size up to which a single op always runs on the host. NumPy adds two arrays of 8x8 in 0.3 us; the call of an XLA
-executable takes 7 us."""
-
 THREADED_SECONDS = 2e-5
 """The estimated time from which a program with matrix products is limited to one BLAS thread; the limit takes 4 us.
 
@@ -145,9 +141,6 @@ WATCH_SECONDS, BUSY_SHARE, QUIET_SECONDS = 3e-2, 0.5, 1.0
 `BUSY_SHARE` of the interval. JAX runs programs in the same threads, so the last run must have begun at least
 `QUIET_SECONDS` ago.
 """
-
-SMALL_BYTES = 1 << 16
-"""The size up to which an array is small. Ops that read only small arrays run better in NumPy."""
 
 KNOWN_MIN_RUNS = 2
 """The number of evaluations in which the rest of a graph must have had the same structure to count as known."""

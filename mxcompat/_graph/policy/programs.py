@@ -11,7 +11,8 @@ LARGE_GRAPH = 2000
 ops 7.7 s)."""
 
 DRAWS_AT_ONCE = 16
-"""The number of random draws of a large graph that one program computes; one draw is 200 lines of code.
+"""The number of random draws of a large graph that one program computes; one draw is 200 lines of code. Also the number
+of draws of a vmap up to which each is a separate node. NumPy loops over up to `FEW_ELEMENTS`, and XLA over more.
 
 The 300 draws of a loop of 150 steps took 20 s to compile for speed as one program. 16 draws take 1 s, and the next 16
 share the program.
@@ -48,17 +49,6 @@ HUGE_NESTED = 800
 
 MANY_INSTRUCTIONS = 50
 """The number of instructions from which a program is heavy: its run takes much longer than its call."""
-
-LARGE_BYTES = 1 << 14
-"""The size of an array, read or returned, from which a program is heavy, too."""
-
-DONATED_BYTES = 1 << 16
-"""The size below which buffers are not donated: to find their owners takes longer than to copy them."""
-
-DONATED_ON_CPU = 1 << 20
-"""The size from which an input that only elementwise ops read is donated on a CPU, too. New memory of this size comes
-from the system at each step, page by page, and XLA fills it more slowly than it overwrites old memory: an AdamW step of
-30 arrays of 4 MB took 25 ms, and takes 18 donated; of one array of 120 MB 96 and 11."""
 
 PATIENCE_LIGHT = 30
 """The number of runs after which a light program, which was compiled quickly, is compiled for speed."""

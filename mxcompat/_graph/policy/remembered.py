@@ -62,10 +62,6 @@ STORED_BYTES = 1 << 30
 ABANDONED_SECONDS = 3600.0
 """The age after which an incomplete file counts as left behind by a process that has ended."""
 
-COUNTED_BYTES = 1 << 18
-"""The size from which values are always counted as memory in use; smaller ones only once a program asks for the number.
-Counting takes 0.5 us, and making an array of this size 30 us."""
-
 LARGE_ALLOCATION = 1 << 28
 """The size from which an allocation first checks the available memory, which takes 30 us."""
 
@@ -90,8 +86,3 @@ bytes that may stay; first in NumPy, then in XLA:
 | 1 MB | 4300 to 4500 | 1150 | 1170 | 1150 | 3000 to 3100 | 1600 to 1700 |
 | 4 MB | 9900 to 11500 | 9800 | 4900 | 4600 | 10300 to 12000 | 4800 to 6600 |
 """
-
-FREED_BYTES = 1 << 25
-"""The bytes of an array, or of several, whose memory goes back to the system: arrays of this size get memory pages of
-their own (glibc accepts no larger value). After as many freed bytes a garbage collection runs (it takes a second in a
-process with ten million objects). After as many bytes of NumPy's are copied for XLA, the heap is trimmed."""

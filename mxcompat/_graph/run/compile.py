@@ -36,7 +36,7 @@ def _is_heavy(program: Program) -> bool:
     return (
         len(program.instructions) > policy.MANY_INSTRUCTIONS
         or program.is_nested
-        or any(a.nbytes > policy.LARGE_BYTES for a in jax.tree.leaves((program.in_avals, program.out_avals)))
+        or any(a.nbytes > policy.CALL_BYTES for a in jax.tree.leaves((program.in_avals, program.out_avals)))
     )
 
 
