@@ -473,7 +473,7 @@ def test_places_found_block_by_block(dtype, host, monkeypatch):
     """Assert that blockwise searches return the first extreme, and the first NaN before any number."""
     from mxcompat.ext.debug import clear_cache
 
-    monkeypatch.setattr(policy, "LONG_SUM", 50)
+    monkeypatch.setattr(policy, "HUGE_ELEMENTS", 50)
     monkeypatch.setattr(policy, "BLOCK_ELEMENTS", 16)
     clear_cache()  # drop executables compiled without these thresholds
     rng = np.random.default_rng(0)
@@ -496,7 +496,7 @@ def test_places_found_block_by_block(dtype, host, monkeypatch):
 def test_reduced_block_by_block(dtype, host, monkeypatch):
     from mxcompat.ext.debug import clear_cache
 
-    monkeypatch.setattr(policy, "LONG_SUM", 50)
+    monkeypatch.setattr(policy, "HUGE_ELEMENTS", 50)
     monkeypatch.setattr(policy, "BLOCK_ELEMENTS", 16)
     clear_cache()  # drop executables compiled without these thresholds
     rng = np.random.default_rng(0)

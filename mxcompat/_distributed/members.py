@@ -168,12 +168,12 @@ class World:
     def _wait_for(self, result: Any) -> bool:
         """Wait for a result; return True if it came in time."""
         deadline = time.monotonic() + self._patience(result)
-        pause = policy.LINK_SPIN_SECONDS
+        pause = policy.WAKE_SECONDS
         while not result.is_ready():
             if time.monotonic() > deadline:
                 return False
             time.sleep(pause)
-            pause = min(2 * pause, policy.LONGEST_PAUSE)
+            pause = min(2 * pause, policy.SPIN_SECONDS)
         return True
 
     def _explain(self, error: Exception) -> Exception | None:

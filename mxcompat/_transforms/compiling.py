@@ -161,7 +161,7 @@ def _belong_to_a_transform(nodes: Sequence[Node]) -> bool:
     if modes_of(nodes):
         return True
     others = other_arguments()
-    return bool(others) and _reaches(nodes, others, policy.FAR_ARGUMENT)
+    return bool(others) and _reaches(nodes, others, policy.FEW_INSTRUCTIONS)
 
 
 def _writing(slots: TreeSlots | None, entry: _Entry | None) -> _Entry | None:

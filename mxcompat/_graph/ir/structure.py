@@ -56,7 +56,7 @@ class Structure:
         self._last: tuple[Any, Any, Any] = (None, None, None)
         self.times_seen = 0
         self.last_used = clock.now
-        self.nbytes = policy.BYTES_PER_STRUCTURE + policy.BYTES_PER_INSTRUCTION * len(avals)
+        self.nbytes = policy.BYTES_PER_INSTRUCTION * (10 + len(avals))
         self._programs: dict[tuple[int, ...], Program] = {}
 
     def program_for(self, live: list[int], roots: tuple[int, ...]) -> Program:

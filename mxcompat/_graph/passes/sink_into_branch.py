@@ -47,7 +47,7 @@ class _Branch:
 
     def _replace_operands(self, op: Any) -> Any:
         for k, operand in enumerate(op.operands):
-            if self._size(operand, policy.MOST_IN_BRANCH) <= policy.MOST_IN_BRANCH:
+            if self._size(operand, policy.FEW_INSTRUCTIONS) <= policy.FEW_INSTRUCTIONS:
                 op.operands[k] = self._computed(operand)
         return ir.WalkResult.ADVANCE
 

@@ -53,9 +53,9 @@ def _read(value: Any) -> tuple[Any, bool]:
 def _is_worth_it(left: Any, right: Any) -> bool:
     (length, rows), (_, columns) = (ir.RankedTensorType(value.type).shape for value in (left, right))
     return (
-        rows >= policy.TRANSPOSED_ROWS
+        rows >= policy.VECTOR_ELEMENTS
         and columns > 1  # products with a vector have a faster routine
         and (length <= policy.TRANSPOSED_LENGTH or columns >= policy.TRANSPOSED_COLUMNS)
-        and length * rows <= policy.MOST_TRANSPOSED
+        and length * rows <= policy.HUGE_ELEMENTS
         and length * rows * columns >= policy.MANY_ELEMENTS
     )

@@ -19,11 +19,5 @@ An `all_sum` of 4 KB between two processes takes 0.12 ms, and 1.5 ms as an XLA p
 into the buffers of a connection.
 """
 
-LINK_SPIN_SECONDS = 2e-4
-"""The time for which a rank polls for a message before it sleeps; waking takes 0.05 ms."""
-
 SLOWEST_LINK = 1e6
 """The number of bytes of a collective that must arrive each second, beyond the time limit, to keep it alive."""
-
-LONGEST_PAUSE = 1e-3
-"""The interval, in seconds, between checks whether a collective of large arrays has ended. One of 16 MB takes 20 ms."""

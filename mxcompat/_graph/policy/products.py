@@ -9,21 +9,13 @@ code and in C, on a busy machine: 1 row 2.4, 0.3; 8 4.2, 1.1; 16 3.6, 2.6; 24 4.
 Products of bfloat16 by a transposed matrix have no limit on processors with AMX. (The same matrix, ms of a processor's
 time in C without AMX and with it, on a busy machine: 1 row 0.54, 0.55; 8 1.7, 0.7; 32 4.7, 1.1; 256 32, 7.2.)"""
 
-TRANSPOSED_ROWS, MOST_TRANSPOSED = 8, 1 << 20
-"""The number of rows from which (with `MANY_ELEMENTS` products of two elements) a product that sums over the first axes
-uses the transposed matrix on a CPU; and the largest such matrix.
-
-The four products in the gradient of an MLP of width 32, with 32 examples, take 4 us less of 100; those of width 16, 7
-us less of 88. XLA computes fewer than 1000 operations at once in the caller's thread. One more takes three times as
-long, since it wakes another thread.
-"""
-
 TRANSPOSED_LENGTH, TRANSPOSED_COLUMNS = 256, 512
-"""The length of a sum up to which this pays off for any number of columns, and the number of columns from which it does
-for longer sums.
+"""The length of a sum over the first axes up to which a product on a CPU uses the transposed matrix for any number of
+columns, and the number of columns from which it does for longer sums.
 
-256x64 by 256x256 takes 143 us instead of 171, and 1024x32 by 1024x512 takes 296 us instead of 459. But 1024x64 by
-1024x128 takes 279 us instead of 221.
+256x64 by 256x256 takes 143 us instead of 171, and 1024x32 by 1024x512 takes 296 us instead of 459 (core time with JAX
+0.12: 360 and 460, 1140 to 1510 and 1950). But 1024x64 by 1024x128 takes 279 us instead of 221. XLA computes products of
+fewer than `MANY_ELEMENTS` in the caller's thread. Matrices of more than `HUGE_ELEMENTS` are not copied.
 """
 
 DIVIDED_PRODUCTS, PARTS_PER_THREAD, PART_MULTIPLE = 1 << 25, 2, 64

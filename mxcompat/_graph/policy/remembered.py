@@ -12,10 +12,9 @@ TRIMMED_SECONDS = 0.3
 """A compile, or a run op by op, that takes at least this long returns free memory to the system: 400 MB after a forward
 pass of BERT, in several threads' heaps. To return this memory and allocate it again takes 0.05 s."""
 
-BYTES_PER_STRUCTURE = 3000
 BYTES_PER_INSTRUCTION = 300
-"""The memory of a structure in Python objects, with its Programs and their records: 3 000 structures of 33 instructions
-took 35 MB."""
+"""The memory of an instruction of a structure in Python objects, with its Programs and their records; the structure
+itself takes ten times as much (3 000 structures of 33 instructions took 35 MB)."""
 
 BYTES_PER_EXECUTABLE = 80_000
 BYTES_PER_SERIALIZED = 17

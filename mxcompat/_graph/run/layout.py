@@ -33,7 +33,11 @@ def contiguous(x: np.ndarray) -> np.ndarray:
 
 def _copy(out: np.ndarray, x: np.ndarray) -> None:
     words = _WORDS.get(x.itemsize)
-    if native is None or words is None or not native.copy_transposed(out.view(words), x.view(words), policy.TILED_AXIS):
+    if (
+        native is None
+        or words is None
+        or not native.copy_transposed(out.view(words), x.view(words), policy.SHORT_ROW // 2)
+    ):
         np.copyto(out, x)
 
 

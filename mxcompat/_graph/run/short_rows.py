@@ -25,7 +25,7 @@ def short_row(x: Any, y: Any) -> int:
     (a, b), (c, d) = (1, 1, *x.shape)[-2:], (1, 1, *y.shape)[-2:]
     length = max(b, d)
     apart = (a == 1) != (b == 1) or (c == 1) != (d == 1)
-    return length if 1 < length <= policy.SHORT_ROW_OF_TWO and max(a, c) > 1 and apart else 0
+    return length if 1 < length <= policy.SHORT_ROW // 2 and max(a, c) > 1 and apart else 0
 
 
 def by_columns(function: Callable[..., Any], x: Any, y: Any, count: int) -> Any:

@@ -66,7 +66,7 @@ def _on_host(op: Op, node: Node) -> Any:
         if value.nbytes > policy.CALL_BYTES:
             return None
         arguments.append(value)
-    if op in COST and COST[op](out, node.params, *[i.aval for i in node.inputs]) > policy.SINGLE_SECONDS:
+    if op in COST and COST[op](out, node.params, *[i.aval for i in node.inputs]) > policy.WAKE_SECONDS:
         return None
     with np.errstate(all="ignore"):
         value = HOST[op](out, node.params, *arguments)

@@ -63,7 +63,7 @@ class Padding:
         padded = self._padded.get((node, axis))
         if padded is None:
             rule = PADDING.get(node.op)  # type: ignore[arg-type]
-            if rule is None or self._depth == policy.PADDED_DEPTH:
+            if rule is None or self._depth == policy.FEW_INSTRUCTIONS:
                 raise Exact
             self._depth += 1
             try:

@@ -55,7 +55,7 @@ def folded(ufunc: Any, term: Callable[..., Any], x: Any, kept: Sequence[Any], ax
     def fold(block: Any, kept: Sequence[Any]) -> Any:
         return lax.expand_dims(_reductions()[ufunc](term(block, *kept), axes), axes)
 
-    if not axes or not is_long(x.size, policy.LONG_SUM):
+    if not axes or not is_long(x.size, policy.HUGE_ELEMENTS):
         return fold(x, kept)
     along, rows = _blocks(x.shape, policy.BLOCK_ELEMENTS)
     count, left = divmod(x.shape[along], rows)
@@ -94,7 +94,7 @@ def reduced_wide(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtyp
 def _summed_in_16_bits(axis: int, dtype: Any, block: Any) -> Any:
     """Return partial sums of a block of bytes, in `dtype`. Along the axis, as many elements are summed as 16 bits can
     hold."""
-    count = math.gcd(block.shape[axis], policy.BYTES_SUMMED)
+    count = math.gcd(block.shape[axis], policy.STAGE)
     shape = list(block.shape)
     shape[axis : axis + 1] = [count, shape[axis] // count]
     narrow = jnp.int16 if block.dtype == jnp.int8 else jnp.uint16
@@ -127,7 +127,7 @@ def folded_on_host(
     def fold(block: Any, kept: Sequence[Any]) -> Any:
         return reduced(ufunc, term(block, *kept), axes, True)
 
-    if not axes or x.size < policy.LONG_SUM:
+    if not axes or x.size < policy.HUGE_ELEMENTS:
         return fold(in_order(x), kept)
     along, rows = _blocks(x.shape, size or policy.BLOCK_ELEMENTS)
     every = [(slice(None),) * along + (slice(k, k + rows),) for k in range(0, x.shape[along], rows)]

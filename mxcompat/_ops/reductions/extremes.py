@@ -190,7 +190,7 @@ def _arg_extreme(
         search = partial(_searched, find, reduce)
         if x.dtype.kind == "c":
             out = lax.squeeze(_extreme_of_complex(x, (k,), worst)[1], (k,))
-        elif is_long(x.size, policy.LONG_SUM):
+        elif is_long(x.size, policy.HUGE_ELEMENTS):
             out = found_in_blocks(search, better, x, k)
         else:
             out = search(x, k)
