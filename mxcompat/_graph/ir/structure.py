@@ -123,7 +123,7 @@ def bytes_held() -> int:
 def forget_the_oldest() -> bool:
     """Evict the least recently used structures if the cache is over its limit. Return True if it was."""
     global _held
-    limit = policy.structure_bytes()
+    limit = policy.other_bytes()
     if _held <= limit:
         return False
     for key, structure in sorted(_structures.items(), key=lambda item: item[1].last_used)[:-1]:

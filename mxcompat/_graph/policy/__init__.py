@@ -53,18 +53,13 @@ OTHER_SHARE = 0.2
 """The share of the limit for structures, and the share for traces."""
 
 
-def structure_bytes() -> int:
-    """Return the memory limit for structures, in bytes."""
-    return int(OTHER_SHARE * CACHE_BYTES)
-
-
 def executable_bytes() -> int:
     """Return the memory limit for executables, in bytes."""
-    return CACHE_BYTES - structure_bytes() - trace_bytes()
+    return CACHE_BYTES - 2 * other_bytes()
 
 
-def trace_bytes() -> int:
-    """Return the memory limit for JAX's traces, in bytes."""
+def other_bytes() -> int:
+    """Return the memory limit for structures, and that for JAX's traces, in bytes."""
     return int(OTHER_SHARE * CACHE_BYTES)
 
 
