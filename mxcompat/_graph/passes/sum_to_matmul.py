@@ -2,6 +2,9 @@
 
 XLA's loop runs over the elements of the result and reads one element of each row for it: the gradient of a
 convolution's bias takes four times as long. XLA's library for sums is disabled, see `run.options`.
+
+Least core time with JAX 0.12, with this pass and without: 8x64 rows of 512 0.14 and 0.16 ms, of 128 0.11 and 0.16 ms,
+8x32x32 rows of 64 0.26 and 0.29 ms.
 """
 
 from __future__ import annotations
