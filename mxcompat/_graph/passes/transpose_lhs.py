@@ -54,7 +54,7 @@ def _read(value: Any) -> tuple[Any, bool]:
 def _is_worth_it(left: Any, right: Any) -> bool:
     (length, rows), (_, columns) = (ir.RankedTensorType(value.type).shape for value in (left, right))
     return (
-        rows >= policy.VECTOR_ELEMENTS
+        rows >= policy.SHORT_ROW
         and columns > 1  # products with a vector have a faster routine
         and (length <= policy.TRANSPOSED_LENGTH or columns >= policy.TRANSPOSED_COLUMNS)
         and length * rows <= policy.HUGE_ELEMENTS
