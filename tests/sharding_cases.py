@@ -450,7 +450,7 @@ def test_writes_are_in_place():
 
 
 def test_what_others_hold_is_not_written_over(monkeypatch):
-    monkeypatch.setattr(policy, "DONATED_BYTES", 0)
+    monkeypatch.setattr(policy, "SMALL_BYTES", 0)
     data = numbers(64, 64)
     for spec in ("data", None):
         x = spread(data, spec)
@@ -601,8 +601,7 @@ def test_a_long_graph_runs_in_segments(monkeypatch, plans):
 
 def test_a_huge_derivative_runs_in_segments(monkeypatch, plans):
     monkeypatch.setattr(policy, "HUGE_NESTED", 100)
-    monkeypatch.setattr(policy, "HEAVY_NESTED", 60)
-    monkeypatch.setattr(policy, "SMALLEST_SPLIT", 60)
+    monkeypatch.setattr(policy, "LARGE_PROGRAM", 60)
     monkeypatch.setattr(policy, "SEGMENT_SIZE", 30)
 
     def loop(x):

@@ -143,7 +143,7 @@ from mxcompat._graph.run import background, priority
 
 policy.HOST = False
 policy.QUIET_SECONDS = 0.05  # much less than a run takes
-policy.PATIENCE_HEAVY = policy.PATIENCE_LIGHT = 1_000_000  # nothing is compiled in the background
+policy.KNOWN_MIN_RUNS = policy.LIKELY_MIN_RUNS = 1_000_000  # nothing is compiled in the background
 
 def run():
     mx.eval(mx.random.normal((4000, 4000)))
@@ -193,7 +193,7 @@ def test_what_numpy_cannot_do_is_not_compiled_twice(monkeypatch):
     def gradient(f):
         return mx.grad(lambda x: mx.real(f(x)).sum())
 
-    monkeypatch.setattr(policy, "FEW_NESTED", 0)  # it is computed in segments
+    monkeypatch.setattr(policy, "FEW_INSTRUCTIONS", 0)  # it is computed in segments
     second = gradient(gradient(lambda x: mx.logcumsumexp(x) * x))
     z = mx.array([-1.5j, -1.5 + 3j, -0.5 + 0.25j])
     goes_on = threading.Event()

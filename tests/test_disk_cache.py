@@ -187,7 +187,7 @@ def test_a_buffer_that_may_be_written_over_is(place):
 
 
 def test_the_version_for_speed_takes_the_place_of_the_other(place, monkeypatch):
-    monkeypatch.setattr(policy, "PATIENCE_LIGHT", 1)
+    monkeypatch.setattr(policy, "LIKELY_MIN_RUNS", 1)
     program = some_program()
     scalars = (2.0,) * len(program.scalars)
     made = executable(program, scalars, hurry=True)

@@ -145,8 +145,8 @@ def test_collections_come_as_often_for_each_array_as_in_mlx():
     code(young.format(0, 0))
     code("""
         import gc
-        from mxcompat._graph.policy import DEFAULT_THRESHOLD
-        assert gc.get_threshold()[0] > DEFAULT_THRESHOLD
+        from mxcompat._collector import _DEFAULT_THRESHOLD
+        assert gc.get_threshold()[0] > _DEFAULT_THRESHOLD
     """)
 
 

@@ -470,7 +470,7 @@ class TestDebug:
     @needs("trace-cache")
     def test_traces_stay_within_the_limit(self, xla_only):
         mx.ext.debug.clear_cache()
-        before = mx.ext.debug.cache_limit(int(40 * policy.BYTES_PER_TRACE / policy.TRACE_SHARE))
+        before = mx.ext.debug.cache_limit(int(40 * policy.BYTES_PER_TRACE / policy.OTHER_SHARE))
         try:
             counts = []
             for n in range(1, 30):

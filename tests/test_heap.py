@@ -99,12 +99,10 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return seen
 
 
-@pytest.mark.parametrize(
-    ("limit", "kept"), [(0, policy.LARGEST_KEPT), (1 << 30, 1 << 30), (1 << 40, policy.MOST_KEPT_BYTES)]
-)
+@pytest.mark.parametrize(("limit", "kept"), [(0, policy.FREED_BYTES), (1 << 30, 1 << 30), (1 << 40, (1 << 31) - 1)])
 def test_set_cache_limit(told: list[tuple[int, int]], limit: int, kept: int) -> None:
     assert mx.set_cache_limit(limit) == 32 << 20
-    assert dict(told) == {-3: policy.LARGEST_KEPT, -1: kept}
+    assert dict(told) == {-3: policy.FREED_BYTES, -1: kept}
     with pytest.raises(TypeError):
         mx.set_cache_limit(-1)
     assert len(told) == 2

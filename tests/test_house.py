@@ -112,7 +112,7 @@ def test_no_module_takes_what_is_private_to_another():
 def test_every_threshold_is_read():
     """Assert that another module reads every name of `policy`."""
     own = {  # read by the functions that set limits
-        "GROWN_SHARE", "MOST_CACHE_BYTES", "STRUCTURE_SHARE", "TRACE_SHARE", "_default_cache_bytes",
+        "GROWN_SHARE", "MOST_CACHE_BYTES", "OTHER_SHARE", "_default_cache_bytes",
         "_given_cache_bytes",
     }  # fmt: skip
     assert {name for module in POLICY for name, _ in assigned(TREES[module])} - own == TAKEN["mxcompat._graph.policy"]

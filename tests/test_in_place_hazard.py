@@ -179,7 +179,7 @@ def test_it_is_read_before_once_xla_has_taken_over():
     for _ in range(3):
         np.testing.assert_array_equal(step(), expected)
     ext.debug.compiles()  # waits for the executable that is compiled for speed
-    for _ in range(policy.PATIENCE_LIGHT + 3):
+    for _ in range(policy.LIKELY_MIN_RUNS + 3):
         np.testing.assert_array_equal(step(), expected)
     ext.debug.compiles()
     np.testing.assert_array_equal(step(), expected)

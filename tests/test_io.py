@@ -750,7 +750,7 @@ def test_large_arrays_are_read_in_two_parts(monkeypatch):
     from mxcompat._graph import policy
     from mxcompat._io import reading
 
-    monkeypatch.setattr(policy, "READ_IN_TWO_BYTES", 1 << 10)
+    monkeypatch.setattr(policy, "LARGE_BYTES", 1 << 10)
     reads = []
     read = reading.PathSource._fill
     monkeypatch.setattr(reading.PathSource, "_fill", lambda *args: reads.append(len(args[1])) or read(*args))

@@ -26,7 +26,7 @@ def random(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [d._numpy for d in DTYPES], ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_copy_has_the_same_bits(shape: tuple[int, ...], dtype: np.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "TILED_BYTES", 0)
+    monkeypatch.setattr(policy, "CACHED_BYTES", 0)
     whole = random(shape, dtype)
     for x in (whole, whole[::-1], whole[..., ::2], whole[1:, ..., 1:], np.broadcast_to(whole, (2, *shape))):
         for axes in itertools.permutations(range(x.ndim)):

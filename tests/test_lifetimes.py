@@ -93,8 +93,8 @@ def run(seed: int, path: Path) -> None:
 @pytest.mark.parametrize("seeds", [range(2000), pytest.param(range(2000, 20_000), marks=pytest.mark.exhaustive)])
 def test_what_is_read_later_is_not_written_over(seeds: range, monkeypatch, tmp_path) -> None:
     """Treat all arrays as large, and every second program as heavy."""
-    monkeypatch.setattr(policy, "DONATED_BYTES", 1)
-    monkeypatch.setattr(policy, "REUSED_BYTES", 0)
+    monkeypatch.setattr(policy, "SMALL_BYTES", 1)
+    monkeypatch.setattr(policy, "CACHED_BYTES", 0)
     for seed in seeds:
         monkeypatch.setattr(policy, "LIGHT_SECONDS", seed % 2 * 1e-3)
         run(seed, tmp_path / "x.npy")
@@ -103,8 +103,8 @@ def test_what_is_read_later_is_not_written_over(seeds: range, monkeypatch, tmp_p
 @pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 2000), marks=pytest.mark.exhaustive)])
 def test_what_is_read_later_is_not_donated(seeds: range, xla_only, monkeypatch, tmp_path) -> None:
     """Run everything in XLA, and donate arrays of any size."""
-    monkeypatch.setattr(policy, "DONATED_BYTES", 1)
-    monkeypatch.setattr(policy, "DONATED_ON_CPU", 1)
+    monkeypatch.setattr(policy, "SMALL_BYTES", 1)
+    monkeypatch.setattr(policy, "LARGE_BYTES", 1)
     for seed in seeds:
         run(seed, tmp_path / "x.npy")
 
@@ -121,7 +121,7 @@ UPDATES: dict[str, tuple[Callable[..., Any], int]] = {
 
 @pytest.mark.parametrize("kind", UPDATES)
 def test_what_a_step_updates_is_donated(kind: str, xla_only, plans, monkeypatch) -> None:
-    monkeypatch.setattr(policy, "DONATED_ON_CPU", 1 << 16)
+    monkeypatch.setattr(policy, "LARGE_BYTES", 1 << 16)
     update, count = UPDATES[kind]
     w = mx.array(np.random.default_rng(0).uniform(0.5, 1, (256, 256)).astype(np.float32))
     for held in (False, True):
@@ -161,7 +161,7 @@ PARTS = {
 @pytest.mark.parametrize("part", PARTS)
 def test_the_whole_is_read_after_a_part(made: str, part: str, monkeypatch) -> None:
     """Compare reads of other parts and of the whole, after a part was read as a view of the same memory."""
-    monkeypatch.setattr(policy, "DONATED_BYTES", 1)
+    monkeypatch.setattr(policy, "SMALL_BYTES", 1)
     values = np.random.default_rng(0).normal(size=(100, 300)).astype(np.float32)
     for other in PARTS.values():
         for light in (policy.LIGHT_SECONDS, 0.0):

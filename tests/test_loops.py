@@ -82,7 +82,7 @@ def test_bits_do_not_depend_on_it(monkeypatch):
     x, y = np.random.default_rng(0).normal(size=(2, 512, 512)).astype(np.float32)
     results = []
     for limit in (0.0, inf):
-        monkeypatch.setattr(policy, "SPLIT_SECONDS", limit)
+        monkeypatch.setattr(policy, "WAKE_SECONDS", limit)
         compiled = compile_with(lowered(f, x.shape, y.shape), FAST)
         assert has_divided_loops(compiled) == (limit == 0.0)
         results.append([np.asarray(r) for r in compiled(x, y)])

@@ -337,12 +337,18 @@ FACTS = {
     "_array/constants.py": ["euler_gamma: float = 0.5772156649015329"],
     "_array/construct.py": ["_HEAP_TYPE = 1 << 9"],  # defined by CPython
     "_array/printing.py": ["_EDGE = 3"],  # number of elements per axis that MLX prints
+    "_collector.py": ["_DEFAULT_THRESHOLD = 2000", "_OBJECTS_PER_ARRAY = 3"],  # of CPython, and of our arrays
     "_compat/jax_internals.py": ["_LONGEST_ADDRESS = 1024"],
     "_compat/references.py": ["_UNKNOWN = 1 << 40"],  # larger than any count
+    "_distributed/launch.py": ["_PORT = 32323"],  # of MLX's launcher
     "_export/functions.py": ["_VERSION = 1"],
     "_export/fusion.py": ["_DEPTH = 11"],  # defined by MLX
+    "_graph/ir/aval.py": ["_LONGEST_AXIS = (1 << 31) - 1", "_MOST_BYTES = (1 << 63) - 1"],  # of MLX, and of XLA
     "_graph/ir/trace_stack.py": ["_NO_TRACE = 1 << 62"],  # larger than any trace number
-    "_graph/run/heap.py": ["_TRIM_THRESHOLD, _MMAP_THRESHOLD = (-1, -3)"],  # defined by glibc
+    "_graph/run/heap.py": [
+        "_TRIM_THRESHOLD, _MMAP_THRESHOLD = (-1, -3)",
+        "_MOST_TRIMMED = (1 << 31) - 1",
+    ],  # defined by glibc
     "_graph/run/values.py": ["_ALIGNMENT = 64"],  # defined by XLA
     "_io/gguf_blocks.py": ["_Q4_0, _Q4_1, _Q8_0, _BF16 = (2, 3, 8, 30)"],
     "_io/gguf_io.py": ["_STRING, _ARRAY = (8, 9)", "_MOST_AXES = 8", "_ALIGNMENT = 32"],

@@ -23,7 +23,7 @@ def _in_its_own_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def large(monkeypatch):
     """Return a file's arrays, of which `x` counts as large. The background thread reads when the second item is set."""
-    monkeypatch.setattr(policy, "READ_AHEAD_BYTES", 1 << 10)
+    monkeypatch.setattr(policy, "LARGE_BYTES", 1 << 10)
     ours.save_safetensors("a", {"x": ours.arange(1000.0), "y": ours.ones(3)})
     go = threading.Event()
     background.submit(lambda: go.wait(60))
@@ -101,7 +101,7 @@ import mxcompat.core as mx
 from mxcompat._graph import policy
 from mxcompat._io import reading
 
-policy.READ_AHEAD_BYTES = 1 << 10
+policy.LARGE_BYTES = 1 << 10
 mx.save_safetensors("a", {"x": mx.arange(1000)})
 x = mx.load("a.safetensors")["x"]
 reads, go, fill = threading.Event(), threading.Event(), reading.PathSource.fill

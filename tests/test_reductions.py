@@ -473,8 +473,8 @@ def test_places_found_block_by_block(dtype, host, monkeypatch):
     """Assert that blockwise searches return the first extreme, and the first NaN before any number."""
     from mxcompat.ext.debug import clear_cache
 
-    monkeypatch.setattr(policy, "LONG_SUM", 50)
-    monkeypatch.setattr(policy, "BLOCK_OF_SUM", 16)
+    monkeypatch.setattr(policy, "HUGE_ELEMENTS", 50)
+    monkeypatch.setattr(policy, "BLOCK_ELEMENTS", 16)
     clear_cache()  # drop executables compiled without these thresholds
     rng = np.random.default_rng(0)
     shapes = [(203,), (7, 31), (3, 100), (2, 5, 13), (1, 1, 77)]
@@ -496,8 +496,8 @@ def test_places_found_block_by_block(dtype, host, monkeypatch):
 def test_reduced_block_by_block(dtype, host, monkeypatch):
     from mxcompat.ext.debug import clear_cache
 
-    monkeypatch.setattr(policy, "LONG_SUM", 50)
-    monkeypatch.setattr(policy, "BLOCK_OF_SUM", 16)
+    monkeypatch.setattr(policy, "HUGE_ELEMENTS", 50)
+    monkeypatch.setattr(policy, "BLOCK_ELEMENTS", 16)
     clear_cache()  # drop executables compiled without these thresholds
     rng = np.random.default_rng(0)
     half = dtype in ("float16", "bfloat16")

@@ -53,11 +53,10 @@ def test_the_number_of_compiles_does_not_grow_with_the_loop():
 @pytest.fixture
 def tiny(monkeypatch, xla_only):
     """Split everything that can be split into segments of three instructions."""
-    monkeypatch.setattr(policy, "FEW_NESTED", 2)
-    monkeypatch.setattr(policy, "HEAVY_NESTED", 3)
+    monkeypatch.setattr(policy, "FEW_INSTRUCTIONS", 2)
+    monkeypatch.setattr(policy, "LARGE_PROGRAM", 4)
     monkeypatch.setattr(policy, "HUGE_NESTED", 4)
     monkeypatch.setattr(policy, "SEGMENT_SIZE", 3)
-    monkeypatch.setattr(policy, "SMALLEST_SPLIT", 5)
     debug.clear_cache()
     yield
     debug.clear_cache()

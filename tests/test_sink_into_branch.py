@@ -58,7 +58,7 @@ def test_long_computations_stay(monkeypatch):
         return x
 
     assert "multiply" not in inside(summed(long), X)
-    monkeypatch.setattr(policy, "MOST_IN_BRANCH", 100)
+    monkeypatch.setattr(policy, "FEW_INSTRUCTIONS", 100)
     assert inside(summed(long), X).count("multiply") == 10
 
 

@@ -180,6 +180,7 @@ def test_a_gradient_at_a_new_size_compiles_nothing(plans):
 def test_what_is_hot_is_compiled_in_the_background(plans, monkeypatch):
     compile_at_once(monkeypatch)
     monkeypatch.setattr(policy, "AUTOTUNED_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "CLEARLY_SLOWER", float("inf"))  # on a busy machine, XLA's first run may take long
     w = mx.array(data(8, 8))
 
     def step(k):
@@ -205,7 +206,7 @@ def test_the_faster_way_wins(plans, monkeypatch):
         settle()
     (tried,) = [p for p in plans if isinstance(p, OpByOp) and p.autotune is not None]
     record = tried.program.record
-    assert record.xla_runs == policy.AUTOTUNE_XLA_RUNS
+    assert record.xla_runs == policy.AUTOTUNE_RUNS
     assert record.host_best < 0.1
     for best, kind in ((1.0, OpByOp), (0.0, Call)):  # pretend that a call of XLA takes a second, or nothing
         record.xla_best, record.prefer_xla = best, False
@@ -240,7 +241,7 @@ def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
         record.xla_best, record.prefer_xla = best, False
         run(1)
         assert type(plans[-1]) is kind
-    monkeypatch.setattr(policy, "AUTOTUNED_WEIGHT", 1)
+    monkeypatch.setattr(policy, "FEW_INSTRUCTIONS", 1)
     plans.clear()
     run(6, mx.argsort)
     assert not any(p.timed for p in plans if type(p) is Call)

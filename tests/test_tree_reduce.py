@@ -51,7 +51,7 @@ def test_what_is_left_alone():
 @pytest.mark.parametrize("count", [33, 64, 100, 127, 1000, 1001, 4096])
 @pytest.mark.parametrize("name", ["sum", "max", "min", "mean", "var", "logsumexp", "all"])
 def test_values(name, count, xla_only, monkeypatch):
-    monkeypatch.setattr(policy, "STAGED_ELEMENTS", 1 << 10)
+    monkeypatch.setattr(policy, "LARGE_ELEMENTS", 1 << 10)
     x = RNG.standard_normal((70, count, 9)).astype(np.float32)
     x[3, 5], x[4, 6], x[5, 7] = np.inf, -np.inf, np.nan
     for axis in (1, 2, (1, 2), None, 0):

@@ -18,7 +18,7 @@ from mxcompat._graph.ir import buffers
 from mxcompat._graph.ir.aval import DTYPES, Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, apply, leaf, tracer
 from mxcompat._graph.ir.op import Op
-from mxcompat._graph.policy import ALIGNED_BYTES, MOST_NUMBERS
+from mxcompat._graph.policy import MOST_PROGRAMS, SMALL_BYTES
 from mxcompat._graph.run.placement import layout, use
 from mxcompat._graph.run.values import aligned
 from mxcompat._jax import is_array, is_tracer, jax, jnp
@@ -164,7 +164,7 @@ def own(data: np.ndarray, dtype: Dtype) -> Node:
     """Return a leaf with a copy of data that already has the right dtype. The copy stays in NumPy until XLA needs
     it."""
     a = aval(data.shape, dtype)
-    return leaf(aligned(data) if a.nbytes >= ALIGNED_BYTES else data.copy(), a)
+    return leaf(aligned(data) if a.nbytes >= SMALL_BYTES else data.copy(), a)
 
 
 def jax_node(value: Any, dtype: Dtype | None) -> Node:
@@ -237,7 +237,7 @@ def number_node(value: Any, dtype: Dtype | None) -> Node:
     known = _numbers.get(key)
     if known is None:
         known = _new_number(value, dtype)
-        if len(_numbers) >= MOST_NUMBERS:
+        if len(_numbers) >= MOST_PROGRAMS:
             _numbers.clear()
         _numbers[key] = known
     data, of_it = known

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from mxcompat._graph import policy
 from mxcompat._started import with_what_is_handed_down
 
 from .common import Host, Hostfile
@@ -24,6 +23,9 @@ from .links import free_port, joined
 from .processes import Start, run_all
 
 __all__ = ["main"]
+
+_PORT = 32323
+"""The port of rank 0 on another machine, whose free ports are unknown here. It is the port of MLX's launcher."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -145,7 +147,7 @@ def _address(hosts: Sequence[Host]) -> str:
 def _port(hosts: Sequence[Host], port: int | None) -> int:
     if port is not None:
         return port
-    return free_port() if hosts[0].is_local else policy.LAUNCH_PORT
+    return free_port() if hosts[0].is_local else _PORT
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -151,7 +151,7 @@ class Links:
 
     def _ready(self, sockets: Sequence[socket.socket], deadline: float) -> list[socket.socket]:
         """Return the sockets that can be read before the deadline. Spin for a short time before blocking."""
-        soon = time.monotonic() + policy.LINK_SPIN_SECONDS
+        soon = time.monotonic() + policy.WAKE_SECONDS
         while not (ready := select.select(sockets, [], [], 0)[0]):
             if time.monotonic() > soon:
                 return select.select(sockets, [], [], max(0.0, deadline - time.monotonic()))[0]

@@ -82,7 +82,7 @@ class World:
             _initialize(coordinator, self.size, self.rank, own_gpu())
         runtime.listen_at(self._links.host)
         platform.backend()  # this call blocks until the other ranks arrive
-        self._flying: deque[tuple[Call, Any]] = deque(maxlen=policy.MOST_FLYING)
+        self._flying: deque[tuple[Call, Any]] = deque(maxlen=policy.MOST_PROGRAMS)
         atexit.register(self._leave)
         effects.explanations.append(self._explain)
         effects.number_effects()
@@ -168,12 +168,12 @@ class World:
     def _wait_for(self, result: Any) -> bool:
         """Wait for a result; return True if it came in time."""
         deadline = time.monotonic() + self._patience(result)
-        pause = policy.LINK_SPIN_SECONDS
+        pause = policy.WAKE_SECONDS
         while not result.is_ready():
             if time.monotonic() > deadline:
                 return False
             time.sleep(pause)
-            pause = min(2 * pause, policy.LONGEST_PAUSE)
+            pause = min(2 * pause, policy.SPIN_SECONDS)
         return True
 
     def _explain(self, error: Exception) -> Exception | None:
@@ -215,7 +215,7 @@ def _call_message(ranks: Sequence[int], call: Call) -> dict[str, Any]:
     return {"key": [call.kind, call.what, list(ranks)], "text": str(call)}
 
 
-@lru_cache(maxsize=policy.MOST_COLLECTIVES)
+@lru_cache(maxsize=policy.MOST_PROGRAMS)
 def _message(ranks: tuple[int, ...], call: Call) -> bytes:
     return json.dumps(_call_message(ranks, call)).encode()
 

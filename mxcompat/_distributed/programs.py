@@ -32,7 +32,7 @@ def collective(kind: str, x: Any, ranks: tuple[int, ...]) -> jax.Array:
         return _program(kind, ranks, x.shape, x.dtype)(x)
 
 
-@lru_cache(maxsize=policy.MOST_COLLECTIVES)
+@lru_cache(maxsize=policy.MOST_PROGRAMS)
 def _program(kind: str, ranks: tuple[int, ...], shape: tuple[int, ...], dtype: Any) -> Callable[[Any], jax.Array]:
     mesh = jax.sharding.Mesh(np.array([_devices()[r] for r in ranks]), (_AXIS,))
     over_ranks = jax.sharding.PartitionSpec(_AXIS)

@@ -84,7 +84,7 @@ class PathSource(Source):
 
     def fill(self, view: memoryview, offset: int) -> int:
         self.check_unchanged()
-        if len(view) < policy.READ_IN_TWO_BYTES or not hasattr(os, "preadv"):
+        if len(view) < policy.LARGE_BYTES or not hasattr(os, "preadv"):
             return self._fill(view, offset)
         from concurrent.futures import ThreadPoolExecutor  # imported here because few programs need it
 
@@ -138,7 +138,7 @@ class StreamSource(Source):
         self._file.seek(self._start + offset)
         done = 0
         while done < len(view):
-            part = self._file.read(min(len(view) - done, policy.CHUNK_BYTES))
+            part = self._file.read(min(len(view) - done, policy.PIECE_BYTES))
             if not part:
                 break
             view[done : done + len(part)] = part

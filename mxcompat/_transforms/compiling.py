@@ -161,7 +161,7 @@ def _belong_to_a_transform(nodes: Sequence[Node]) -> bool:
     if modes_of(nodes):
         return True
     others = other_arguments()
-    return bool(others) and _reaches(nodes, others, policy.FAR_ARGUMENT)
+    return bool(others) and _reaches(nodes, others, policy.FEW_INSTRUCTIONS)
 
 
 def _writing(slots: TreeSlots | None, entry: _Entry | None) -> _Entry | None:
@@ -206,7 +206,7 @@ def _arguments_returned(program: Program, arguments: int) -> list[tuple[int, int
 def _remember(entries: dict[Any, Any], key: Any, entry: _Entry | None) -> None:
     if entry is not None:
         evaluate([n for n in entry.captured if n.value is None])
-    while len(entries) >= policy.MOST_TRACES:
+    while len(entries) >= policy.MOST_PROGRAMS:
         entries.pop(next(iter(entries)))
     entries[key] = entry
 

@@ -28,7 +28,7 @@ _SETTINGS = {mx.array, bool, int, float, str, type(None)}
 """The types of arguments that let a loss become one node."""
 
 
-@lru_cache(policy.MOST_COMPOSED)
+@lru_cache(policy.MOST_PROGRAMS)
 def _as_one_node(
     losses: Callable[..., mx.array], reduction: Reduction, constants: tuple, names: tuple[str, ...]
 ) -> Callable[..., list[mx.array]]:

@@ -94,7 +94,7 @@ def _methods(defined: tuple[tuple[type, tuple[str, ...]], ...]) -> tuple:
     return methods
 
 
-@lru_cache(policy.MOST_COMPOSED)
+@lru_cache(policy.MOST_PROGRAMS)
 def _reader(names: tuple[str, ...]) -> Callable[[type], tuple]:
     get = attrgetter(*names)
     return get if len(names) > 1 else lambda kind: (get(kind),)
@@ -117,7 +117,7 @@ def _settings(attributes: dict[str, Any]) -> tuple | None:
     return tuple(settings)
 
 
-@lru_cache(policy.MOST_COMPOSED)
+@lru_cache(policy.MOST_PROGRAMS)
 def _compiled(
     kind: type, methods: tuple, settings: tuple, slots: tuple[tuple[str, ...], ...], scalars: tuple[str, ...]
 ) -> Callable[..., list[mx.array]]:

@@ -66,7 +66,7 @@ def test_conv_over_more_inputs():
 
 
 def test_conv_of_more_patches_than_are_made_at_a_time(monkeypatch):
-    monkeypatch.setattr("mxcompat._ops.conv.primitive_rules.PATCHES_AT_A_TIME", 200)
+    monkeypatch.setattr("mxcompat._ops.conv.primitive_rules.PIECE_BYTES", 200)
     for case in (PLAIN[0], PLAIN[4]):
         shape, kernel, sizes = case
         x = np.concatenate([data(shape, "float32", k) for k in range(3)])

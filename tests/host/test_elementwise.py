@@ -18,7 +18,7 @@ from mxcompat._array.construct import CAST, COPY
 from mxcompat._array.nest import NEST
 from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
-from mxcompat._graph.policy import SELECTED_ELEMENTS
+from mxcompat._graph.policy import MANY_ELEMENTS
 from mxcompat._graph.run.differentiate import pull_back, push_forward
 from mxcompat._graph.run.interpret import interpret
 from mxcompat._ops.define import SAMPLES, TABLE
@@ -397,7 +397,7 @@ def test_real_edges(name):
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float16", "bfloat16", "float32", "int64", "complex64"])
 def test_many_elements_are_chosen_by_their_bits(dtype):
-    n = SELECTED_ELEMENTS
+    n = MANY_ELEMENTS
     mask = np.random.default_rng(0).random(n) > 0.5
     x, y = data((n,), dtype, 1), data((n,), dtype, 2)
     if kind_of(dtype) in "fc":

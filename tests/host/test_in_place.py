@@ -69,7 +69,7 @@ def test_the_same_bits(name: str, dtype: mx.Dtype) -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat all arrays as large, and no computation as light."""
-    monkeypatch.setattr(policy, "REUSED_BYTES", 0)
+    monkeypatch.setattr(policy, "CACHED_BYTES", 0)
     monkeypatch.setattr(policy, "LIGHT_SECONDS", 0.0)
 
 

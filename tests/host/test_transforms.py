@@ -260,7 +260,7 @@ def test_random_numbers_over_keys():
 
 def test_what_cannot_be_mapped_is_left_to_xla():
     """Assert the fallback for more draws than NumPy makes in sequence."""
-    many = np.zeros((policy.LOOPED_DRAWS + 1, 2), np.uint32)
+    many = np.zeros((policy.FEW_ELEMENTS + 1, 2), np.uint32)
     left_to_xla(lambda mx, keys: mx.vmap(lambda key: mx.random.uniform(shape=(4,), key=key))(keys), many)
 
 

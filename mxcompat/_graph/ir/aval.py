@@ -118,6 +118,12 @@ AVALS: dict[tuple[tuple[int, ...], Dtype], Aval] = {}
 
 _most = policy.MOST_AVALS
 
+_LONGEST_AXIS = (1 << 31) - 1
+"""The largest length of an axis, which MLX stores in 32 bits."""
+
+_MOST_BYTES = (1 << 63) - 1
+"""The largest size of an array. XLA ends the process if a size exceeds this."""
+
 
 def aval(shape: tuple[int, ...], dtype: Dtype) -> Aval:
     """Return the Aval with this shape and dtype. Raise OverflowError or RuntimeError if no such array can exist."""
@@ -160,14 +166,14 @@ def check_size(shape: Sequence[int], itemsize: int) -> None:
     many bytes."""
     check_axes(shape)
     size = math.prod([n for n in shape if n]) * itemsize
-    if size > policy.MOST_BYTES:
+    if size > _MOST_BYTES:
         raise RuntimeError(f"[malloc] Unable to allocate {size} bytes, for an array of shape {format_shape(shape)}.")
 
 
 def check_axes(shape: Sequence[int]) -> None:
     """Raise OverflowError for an axis that is longer than MLX supports."""
     longest = max(shape, default=0)
-    if longest > policy.LONGEST_AXIS:
+    if longest > _LONGEST_AXIS:
         raise OverflowError(
             f"Shape dimension {longest} is outside the supported range [-2147483648, 2147483647]. "
             "MLX currently uses 32-bit integers for shape dimensions."

@@ -153,7 +153,7 @@ def linearize(roots: Sequence[Node], trace: int = 0, placeholders: Sequence[Node
         if not code.seen_before:
             code.seen_before = True  # only code that returns is worth a path
         elif remembers(subgraph.order):
-            while len(_seen) >= policy.MOST_KINDS_OF_ROOTS:
+            while len(_seen) >= policy.MOST_ENTRIES:
                 _seen.pop(next(iter(_seen)), None)
             _seen[kind] = (_Seen(subgraph.structure, subgraph.roots), *seen[: policy.TRIES - 1])
     subgraph.structure.last_used = clock.now

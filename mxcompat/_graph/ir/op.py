@@ -94,7 +94,7 @@ class Op:
         except OverflowError as error:
             raise OverflowError(f"[{self.name}] {error}") from None
         if not self.uncacheable:
-            if len(self.memo) >= policy.MOST_INFERRED:
+            if len(self.memo) >= policy.MOST_ENTRIES:
                 self.memo.clear()
             self.memo[key] = result
         return result

@@ -56,7 +56,7 @@ class Structure:
         self._last: tuple[Any, Any, Any] = (None, None, None)
         self.times_seen = 0
         self.last_used = clock.now
-        self.nbytes = policy.BYTES_PER_STRUCTURE + policy.BYTES_PER_INSTRUCTION * len(avals)
+        self.nbytes = policy.BYTES_PER_INSTRUCTION * (10 + len(avals))
         self._programs: dict[tuple[int, ...], Program] = {}
 
     def program_for(self, live: list[int], roots: tuple[int, ...]) -> Program:
@@ -123,7 +123,7 @@ def bytes_held() -> int:
 def forget_the_oldest() -> bool:
     """Evict the least recently used structures if the cache is over its limit. Return True if it was."""
     global _held
-    limit = policy.structure_bytes()
+    limit = policy.other_bytes()
     if _held <= limit:
         return False
     for key, structure in sorted(_structures.items(), key=lambda item: item[1].last_used)[:-1]:

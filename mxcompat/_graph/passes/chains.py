@@ -26,7 +26,7 @@ def cut_chains(module: Any) -> None:
     block = functions["main"]
     fused = _Fused(functions)
     operations = [op.operation for op in block.operations]
-    if len(operations) < policy.CHAIN:
+    if len(operations) < policy.FEW_INSTRUCTIONS:
         return
     materialized = {v for op in operations if op.name == _JOINS or not fused.holds(op) for v in op.operands}
     if not _is_computed_often(operations, materialized, fused):
@@ -74,7 +74,7 @@ def _is_computed_often(operations: list[Any], materialized: set[Any], fused: _Fu
             for value in op.results:
                 reaches[value] = reach
                 count += reach.bit_count() if value in materialized else 0
-    return count > max(policy.RECOMPUTED, policy.RECOMPUTED_TIMES * len(operations))
+    return count > max(policy.MANY_ELEMENTS, policy.REPEATED_TIMES * len(operations))
 
 
 def _cuts(operations: list[Any], materialized: set[Any], fused: _Fused) -> list[list[tuple[Any, Any]]]:
@@ -89,8 +89,8 @@ def _cuts(operations: list[Any], materialized: set[Any], fused: _Fused) -> list[
             continue
         reach = _reach(op, k, reaches)
         reaches.update(dict.fromkeys(op.results, reach))
-        if reach.bit_count() >= policy.CHAIN and not materialized.isdisjoint(op.results):
-            near = {value: r for value, r in reaches.items() if r.bit_count() <= policy.NEAR}
+        if reach.bit_count() >= policy.FEW_INSTRUCTIONS and not materialized.isdisjoint(op.results):
+            near = {value: r for value, r in reaches.items() if r.bit_count() <= policy.REPEATED_TIMES}
             cuts.append([(value, op) for value in reaches if value not in near and last.get(value, -1) > k])
             reaches = near
     return cuts

@@ -60,4 +60,4 @@ _MADE = frozenset({"stablehlo.constant", "stablehlo.iota"})
 
 def _is_large(value: Any) -> bool:
     kind = ir.RankedTensorType(value.type)
-    return kind.has_static_shape and prod(kind.shape) >= policy.FOLDED_ELEMENTS
+    return kind.has_static_shape and prod(kind.shape) >= policy.MANY_ELEMENTS

@@ -3,7 +3,8 @@
 A linear layer multiplies a row by its transposed weights. XLA may materialize the transposed matrix first, or compute
 the row's operands again for each element of the result. Written as a product of the untransposed matrix and a column,
 it reads the weights once (1x4096 by 4096x4096: 20 ms before, 1.1 ms now; 1x512 by 512x32000: 1.1 and 1.0 ms with JAX
-0.10.2, 6.9 and 1.0 ms with JAX 0.12.0.1).
+0.10.2, 6.9 and 1.0 ms with JAX 0.12.0.1; core time of a computed row, JAX 0.12: 1x4096 by 4096x4096 2.9 to 3.6 ms, 66
+to 86 without this pass; 1x512 by 512x32000 3.8 to 5.6 ms, 47).
 
 A bias added to the product of a matrix and a vector is added after it. XLA would fuse it into a kernel of one thread
 that wants the matrix in another order (1024x1024: 0.9 ms before, 0.2 ms now; with quantized weights 1.8 and 0.18 ms).

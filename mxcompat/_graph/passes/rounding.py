@@ -1,8 +1,8 @@
 """On CPUs, round products before they are added to each other, as in NumPy and MLX.
 
 LLVM turns a product and a sum into a fused multiply-add, and no option of XLA prevents it. Then `x * x - y * y` is not
-0 for x = y, its root is NaN, and a sum of overflowing products is not NaN. So such products are hidden: NaN replaces
-NaN in them, which changes nothing but stops LLVM.
+0 for x = y (5e-7 with JAX 0.12), its root is NaN, and a sum of overflowing products is not NaN. So such products are
+hidden: NaN replaces NaN in them, which changes nothing but stops LLVM.
 
 A product that is added to any other value stays as it is. There only the last digits differ, and long chains of such
 steps would take up to twice as long. There are two exceptions. First, sums that are compared with computed values, or

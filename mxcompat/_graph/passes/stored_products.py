@@ -47,7 +47,7 @@ def _is_read(op: Any) -> bool:
         return False
     if prod(out.shape[:-1]) > policy.STORED_ROWS and not (str(y.element_type) == "bf16" and _in_tiles(op)):
         return False
-    return prod(y.shape) >= policy.STORED_ELEMENTS and x.shape[-1] > policy.ORDERED_TERMS and register()
+    return prod(y.shape) >= policy.MANY_ELEMENTS and x.shape[-1] > policy.ORDERED_TERMS and register()
 
 
 def _stored(matrix: Any) -> Any:

@@ -2,6 +2,9 @@
 
 XLA's loop runs over the elements of the result and reads one element of each row for it: the gradient of a
 convolution's bias takes four times as long. XLA's library for sums is disabled, see `run.options`.
+
+Least core time with JAX 0.12, with this pass and without: 8x64 rows of 512 0.14 and 0.16 ms, of 128 0.11 and 0.16 ms,
+8x32x32 rows of 64 0.26 and 0.29 ms.
 """
 
 from __future__ import annotations
@@ -37,10 +40,10 @@ def _is_sum_of_rows(op: Any) -> bool:
     return (
         1 < len(axes) < kind.rank
         and axes == list(range(len(axes)))
-        and min(rows, columns) >= policy.SUMMED_SIDE
-        and rows * columns >= policy.SUMMED_ELEMENTS
+        and min(rows, columns) >= policy.VECTOR_ELEMENTS
+        and rows * columns >= policy.SEPARATE_ELEMENTS
         and _is_zero(op.operands[1])
-        and (rows * columns < policy.STAGED_ELEMENTS or _is_shared(op.operands[0]))  # `tree_reduce` handles larger sums
+        and (rows * columns < policy.LARGE_ELEMENTS or _is_shared(op.operands[0]))  # `tree_reduce` handles larger sums
     )
 
 

@@ -1,7 +1,8 @@
 """On CPUs, transpose the left matrix of products that contract the first axes of both, such as gradients of weights.
 
 XLA calls a fast library for other products, but computes these by a slower loop. XLA removes a transpose before a
-product, so the transpose is behind an optimization barrier.
+product, so the transpose is behind an optimization barrier (gradient of weights, core time with JAX 0.12: 256x64 by
+64x256 0.36 to 0.48 ms, 0.46 to 0.49 without this pass; 1024x32 by 32x512 1.1 to 1.5 ms, 1.95).
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ def _read(value: Any) -> tuple[Any, bool]:
 def _is_worth_it(left: Any, right: Any) -> bool:
     (length, rows), (_, columns) = (ir.RankedTensorType(value.type).shape for value in (left, right))
     return (
-        rows >= policy.TRANSPOSED_ROWS
+        rows >= policy.SHORT_ROW
         and columns > 1  # products with a vector have a faster routine
         and (length <= policy.TRANSPOSED_LENGTH or columns >= policy.TRANSPOSED_COLUMNS)
-        and length * rows <= policy.MOST_TRANSPOSED
-        and length * rows * columns >= policy.TRANSPOSED_PRODUCTS
+        and length * rows <= policy.HUGE_ELEMENTS
+        and length * rows * columns >= policy.MANY_ELEMENTS
     )

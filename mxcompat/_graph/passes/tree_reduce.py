@@ -3,7 +3,8 @@
 XLA itself splits longer reductions into windows of 32, but materializes the operand first. Here the first stage is
 fused with the operand's computation (squared distances between 300 points of 1 000 dimensions: 0.2 s before, 6 ms now).
 Neighbouring elements go to different partial sums (`policy.LANES`), which are added with SIMD instructions. XLA's
-library for sums is disabled, see `run.options`.
+library for sums is disabled, see `run.options`. (Core time with JAX 0.12, with this pass and without: these distances
+11 to 14 ms and 391; 100x1000x20 products summed over the middle axis 1.0 and 6.0 ms; 20000 rows of 100 14.6 and 17.9.)
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _is_long(op: Any) -> bool:
     return (
         axes == list(range(axes[0], axes[-1] + 1))
         and prod(kind.shape[axes[0] : axes[-1] + 1]) > policy.STAGE
-        and prod(kind.shape) >= policy.STAGED_ELEMENTS
+        and prod(kind.shape) >= policy.LARGE_ELEMENTS
         and op_name(op.operands[1]) == "stablehlo.constant"
         and len(list(op.operands[0].uses)) == 1  # XLA computes a value with other consumers together with them
     )

@@ -17,6 +17,7 @@ from .products import *
 from .programs import *
 from .remembered import *
 from .remembered import physical_memory
+from .sizes import *
 
 HOST = os.environ.get("MXCOMPAT_HOST", "1") != "0"
 """True if new programs may run in NumPy."""
@@ -48,24 +49,18 @@ The gradient of 30 steps of a Kalman filter, all in XLA, needs 190 MB. With a li
 MOST_CACHE_BYTES = CACHE_BYTES if _given_cache_bytes else GROWN_SHARE * CACHE_BYTES
 """The largest memory limit to which the caches may grow. A limit that the user has set does not grow."""
 
-STRUCTURE_SHARE = 0.25
-TRACE_SHARE = 0.15
-"""The shares of the limit for structures and for traces."""
-
-
-def structure_bytes() -> int:
-    """Return the memory limit for structures, in bytes."""
-    return int(STRUCTURE_SHARE * CACHE_BYTES)
+OTHER_SHARE = 0.2
+"""The share of the limit for structures, and the share for traces."""
 
 
 def executable_bytes() -> int:
     """Return the memory limit for executables, in bytes."""
-    return CACHE_BYTES - structure_bytes() - trace_bytes()
+    return CACHE_BYTES - 2 * other_bytes()
 
 
-def trace_bytes() -> int:
-    """Return the memory limit for JAX's traces, in bytes."""
-    return int(TRACE_SHARE * CACHE_BYTES)
+def other_bytes() -> int:
+    """Return the memory limit for structures, and that for JAX's traces, in bytes."""
+    return int(OTHER_SHARE * CACHE_BYTES)
 
 
 def set_limit(nbytes: int) -> None:
@@ -77,4 +72,4 @@ def set_limit(nbytes: int) -> None:
 def raise_limit(nbytes: int) -> None:
     """Raise the memory limit for executables by `nbytes`, as far as it may grow."""
     global CACHE_BYTES
-    CACHE_BYTES = min(MOST_CACHE_BYTES, CACHE_BYTES + int(nbytes / (1 - STRUCTURE_SHARE - TRACE_SHARE)))
+    CACHE_BYTES = min(MOST_CACHE_BYTES, CACHE_BYTES + int(nbytes / (1 - 2 * OTHER_SHARE)))

@@ -20,9 +20,6 @@ values of each step in the next (a softmax of 4096x4096 by groups of 256 threads
 MOST_TRIED = 16
 """The number of steps of a loop of unknown length that are walked to see if it is short."""
 
-MOST_KERNELS = 1 << 9
-"""The number of parsed kernels that are kept."""
-
 LINE_SECONDS, THREAD_SECONDS = 1e-4, 4e-9
 """The time of a line of a kernel in NumPy: the constant part, and the part for each thread."""
 

@@ -7,16 +7,6 @@ GRACE_SECONDS = 5.0
 it: after a failure, the other processes have this time to report errors before it ends them. (A traceback on two cores
 under full load: 2 s.)"""
 
-LAUNCH_PORT = 32323
-"""The port of rank 0 on another machine, whose free ports are unknown here. It is the port of MLX's launcher."""
-
-MOST_COLLECTIVES = 1024
-"""The number of cached programs of collectives. An executable of one takes about 50 KB."""
-
-MOST_FLYING = 256
-"""The number of latest collectives that are kept, to find the one that failed. Beyond this number of pending effects,
-those without a node are removed."""
-
 REST_OF_LINE_SECONDS = 0.1
 """The time for which the launcher waits for the rest of a line. The parts that one `print` writes come within a
 millisecond, or within a few tens of milliseconds on a busy machine."""
@@ -29,11 +19,5 @@ An `all_sum` of 4 KB between two processes takes 0.12 ms, and 1.5 ms as an XLA p
 into the buffers of a connection.
 """
 
-LINK_SPIN_SECONDS = 2e-4
-"""The time for which a rank polls for a message before it sleeps; waking takes 0.05 ms."""
-
 SLOWEST_LINK = 1e6
 """The number of bytes of a collective that must arrive each second, beyond the time limit, to keep it alive."""
-
-LONGEST_PAUSE = 1e-3
-"""The interval, in seconds, between checks whether a collective of large arrays has ended. One of 16 MB takes 20 ms."""

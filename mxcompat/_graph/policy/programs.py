@@ -11,79 +11,56 @@ LARGE_GRAPH = 2000
 ops 7.7 s)."""
 
 DRAWS_AT_ONCE = 16
-"""The number of random draws of a large graph that one program computes; one draw is 200 lines of code.
+"""The number of random draws of a large graph that one program computes; one draw is 200 lines of code. Also the number
+of draws of a vmap up to which each is a separate node. NumPy loops over up to `FEW_ELEMENTS`, and XLA over more.
 
 The 300 draws of a loop of 150 steps took 20 s to compile for speed as one program. 16 draws take 1 s, and the next 16
 share the program.
 """
 
-FEW_NESTED = 30
-"""The number of instructions up to which a nested program is compiled with its surroundings, not first on its own."""
+FEW_INSTRUCTIONS = 32
+"""The number of instructions up to which a program is short: a nested one is compiled with its surroundings, not first
+on its own; its runs take about as long as its call; it may stay on the host after it was timed.
+
+Within such a distance, a search through a graph ends: for an argument of the surrounding transform (a search through
+all nodes of a chain of 2 000 calls: 2 s), and for the sum over a buffer that grows. A branch recomputes as many
+operations in place of storing their results. A longer chain of elementwise operations, of which several values are
+read, is cut on a CPU (`passes.chains`): a filter with two states, whose 50 outputs are all stacked, took 3.8 s to
+compile and takes 0.8 s. With 200 outputs its compile was stopped after 150 s; now it takes 5 s.
+"""
 
 SEGMENT_SIZE = 150
 """The approximate number of instructions in a segment of a split derivative."""
 
-SMALLEST_SPLIT = 2 * SEGMENT_SIZE
-"""The number of instructions below which a derivative is not split."""
+LARGE_PROGRAM = 2 * SEGMENT_SIZE
+"""The number of instructions from which a nested program may run in segments, and a derivative is split. Also the
+longest body of a loop whose repetitions become the same segment."""
 
-LONGEST_PERIOD, PERIODIC_SHARE = 400, 0.8
-"""A program counts as an unrolled loop if at least `PERIODIC_SHARE` of its instructions repeat. The repetitions become
-the same segment if the loop body has at most `LONGEST_PERIOD` instructions."""
+PERIODIC_SHARE = 0.8
+"""A program counts as an unrolled loop if at least this share of its instructions repeat."""
 
 PADDED_ROOM = 256
 """The smallest room of an array that grows, if its buffer is large enough. mlx-lm makes its buffers a multiple of
 this."""
 
-PADDED_DEPTH = 64
-"""The number of ops that may lie between a read of a buffer and the sum over it."""
-
 PADDED_NEAR = 8
 """The number of ops that may lie between a read and the operand that gives the length of the buffer."""
-
-HEAVY_NESTED = 300
-"""The number of instructions from which a nested program may run in segments."""
 
 HUGE_NESTED = 800
 """The number of instructions from which a nested program always runs in segments: its compile would take minutes."""
 
-MANY_INSTRUCTIONS = 50
-"""The number of instructions from which a program is heavy: its run takes much longer than its call."""
+KNOWN_MIN_RUNS = 2
+"""The number of runs after which a structure counts as known: a heavy program that was compiled quickly is compiled for
+speed, since the faster executable takes a third of the time; the rest of a graph waits for ops on small data."""
 
-LARGE_BYTES = 1 << 14
-"""The size of an array, read or returned, from which a program is heavy, too."""
+LIKELY_MIN_RUNS = 16
+"""The number of runs after which further runs are likely: a light program that was compiled quickly is compiled for
+speed, and a program that runs slowly (in segments, or compiled quickly) waits for its compile for speed, since a run
+beside the compiler would slow down both."""
 
-DONATED_BYTES = 1 << 16
-"""The size below which buffers are not donated: to find their owners takes longer than to copy them."""
-
-DONATED_ON_CPU = 1 << 20
-"""The size from which an input that only elementwise ops read is donated on a CPU, too. New memory of this size comes
-from the system at each step, page by page, and XLA fills it more slowly than it overwrites old memory: an AdamW step of
-30 arrays of 4 MB took 25 ms, and takes 18 donated; of one array of 120 MB 96 and 11."""
-
-PATIENCE_LIGHT = 30
-"""The number of runs after which a light program, which was compiled quickly, is compiled for speed."""
-
-PATIENCE_HEAVY = 2
-"""The number of runs after which a heavy program, which was compiled quickly, is compiled for speed. Its second run is
-enough, as the faster executable takes a third of the time."""
-
-WAIT_MIN_RUNS = 16
-"""The number of slow runs (in segments, or compiled quickly) after which a program waits for its compile for speed.
-
-By then, further runs are likely, and a run beside the compiler would only slow down both.
-"""
-
-MISSING = 2
 MISSING_SHARE = 6
-"""A new structure runs op by op if at most `MISSING` of its ops, or one in `MISSING_SHARE`, have no executable of their
-own. It may never run again, and then its compile would have been most of the work."""
-
-FAR_ARGUMENT = 32
-"""The number of nodes in which a compiled function searches for an argument of the surrounding transform.
-
-If the search finds no argument, and the function reads a traced value, the transform runs the function twice. (A search
-through all nodes of a chain of 2 000 calls: 2 s.)
-"""
+"""A new structure runs op by op if one of its ops, and one more in `MISSING_SHARE`, have no executable of their own. It
+may never run again, and then its compile would have been most of the work."""
 
 NOTICE_SECONDS = 2.0
 """The time that a user at a terminal waits for a compile before a message about it. Most take less than one second."""
@@ -98,15 +75,6 @@ arrays take the same.
 
 STEPS_BETWEEN_CHECKS = 128
 """The number of steps of a loop of unknown length after which it checks if a signal should stop it."""
-
-SPLIT_SECONDS = 2e-4
-"""The length of a loop, in seconds, from which a program's loops are divided among XLA's threads.
-
-One thread and two threads took, in us: for the sum of two arrays of 262 000 floats 122 and 104, of a million 312 and
-282; for AdamW's step on 65 000 weights 148 and 93, on 262 000 297 and 207, on 524 000 446 and 409; for `tanh` of 262
-000 186 and 156, of 524 000 260 and 301; for `sin(x) * exp(y) + tanh(z)` of 33 000 243 and 199, of 131 000 806 and 850.
-The training step of a convolutional network takes 2.8 ms with two threads and 3.5 ms with one.
-"""
 
 MOVED_NANOSECONDS, STEP_NANOSECONDS = 0.25, 0.03
 """The time of a loop to read and write an element, and for an operation that is not in the table below."""

@@ -5,32 +5,16 @@ from __future__ import annotations
 import os
 
 HELD_SHARE = 0.75
-"""The share of the structures, or of the executables, that remains after an eviction. An eviction sorts them, so it
-should be rare."""
+"""The share of the structures, of the executables, or of the bytes on the disk that remains after an eviction. An
+eviction sorts them all, and on the disk reads the whole directory, so it should be rare."""
 
 TRIMMED_SECONDS = 0.3
 """A compile, or a run op by op, that takes at least this long returns free memory to the system: 400 MB after a forward
 pass of BERT, in several threads' heaps. To return this memory and allocate it again takes 0.05 s."""
 
-COLLECTED_BYTES = 1 << 25
-"""The number of freed bytes after which a garbage collection runs and the allocator gives memory back. A collection
-takes a second in a process with ten million objects."""
-
-OBJECTS_PER_ARRAY = 3
-"""The number of objects that Python's collector counts for a lazy array, relative to MLX.
-
-A network of scalars made 3.4 times as many objects in all, and its collections took 3.9 of 5.6 s. With this factor they
-take 1.3 of 3.3 s.
-"""
-
-DEFAULT_THRESHOLD = 2000
-"""The number of new objects after which Python collects the youngest generation, if the user has not set it: 700 until
-3.12."""
-
-BYTES_PER_STRUCTURE = 3000
 BYTES_PER_INSTRUCTION = 300
-"""The memory of a structure in Python objects, with its Programs and their records: 3 000 structures of 33 instructions
-took 35 MB."""
+"""The memory of an instruction of a structure in Python objects, with its Programs and their records; the structure
+itself takes ten times as much (3 000 structures of 33 instructions took 35 MB)."""
 
 BYTES_PER_EXECUTABLE = 80_000
 BYTES_PER_SERIALIZED = 17
@@ -56,28 +40,16 @@ TRIES = 4
 """The number of structures to try for one kind of roots. A training loop hits the first; a loop that alternates between
 a few programs hits one of the next. Each miss costs 1 us."""
 
-MOST_KINDS_OF_ROOTS = 4096
-MOST_SINGLE_NODES = 4096
-MOST_INFERRED = 4096
-MOST_TRACES = 512
-MOST_PLANS = 4096
-MOST_COMPOSED = 256
-MOST_NUMBERS = 512
+MOST_ENTRIES = 4096
+"""The largest number of entries of a cache of small objects: kinds of roots, executables of single nodes, results of
+the shape rule of one op, plans of one op that makes plans, recorded contractions (a hundred bytes to 3 kB each)."""
+
+MOST_PROGRAMS = 512
+"""The largest number of entries of a cache of programs: traces of one compiled function, optimizer updates that are one
+node, programs of collectives (up to 50 kB each). Also the number of leaves of numbers, and of pending effects."""
+
 MOST_AVALS = 1 << 16
-"""The largest numbers of cached entries, in this order:
-
-- kinds of roots with known structures,
-- executables of single nodes, which are found without linearization,
-- results of the shape rule of one op,
-- traces of one compiled function,
-- plans of one op that makes plans,
-- losses or optimizer updates that are one node,
-- leaves of numbers,
-- avals.
-"""
-
-NOTED = 4096
-"""The number of recorded, not evaluated contractions after which those without an owner are dropped."""
+"""The largest number of cached avals."""
 
 STORED_SECONDS = 0.01
 """The compile time below which an executable is not stored on the disk. One op takes 3 ms to load and 30 to 75 ms to
@@ -86,15 +58,8 @@ compile. A train step of a 4-layer GPT takes 0.17 s to load, and 13 s to compile
 STORED_BYTES = 1 << 30
 """The largest size of all executables on the disk. One op has 8 kB, a train step of a 4-layer GPT 1 MB."""
 
-STORED_SHARE = 0.9
-"""The share of it that remains after an eviction. An eviction reads the whole directory, so it should be rare."""
-
 ABANDONED_SECONDS = 3600.0
 """The age after which an incomplete file counts as left behind by a process that has ended."""
-
-COUNTED_BYTES = 1 << 18
-"""The size from which values are always counted as memory in use; smaller ones only once a program asks for the number.
-Counting takes 0.5 us, and making an array of this size 30 us."""
 
 LARGE_ALLOCATION = 1 << 28
 """The size from which an allocation first checks the available memory, which takes 30 us."""
@@ -120,20 +85,3 @@ bytes that may stay; first in NumPy, then in XLA:
 | 1 MB | 4300 to 4500 | 1150 | 1170 | 1150 | 3000 to 3100 | 1600 to 1700 |
 | 4 MB | 9900 to 11500 | 9800 | 4900 | 4600 | 10300 to 12000 | 4800 to 6600 |
 """
-
-LARGEST_KEPT = 1 << 25
-"""The size above which arrays get memory pages of their own, which return to the system when the array is freed. glibc
-accepts no larger value."""
-
-TRIMMED_BYTES = 1 << 26
-"""The size of an executable's inputs in NumPy arrays from which the heap is trimmed after they are copied for XLA.
-XLA's copies are not on the heap, which would otherwise keep the memory of the freed NumPy arrays."""
-
-MOST_KEPT_BYTES = (1 << 31) - 1
-"""The largest value, as glibc stores the number in an int."""
-
-LONGEST_AXIS = (1 << 31) - 1
-"""The largest length of an axis, which MLX stores in 32 bits."""
-
-MOST_BYTES = (1 << 63) - 1
-"""The largest size of an array. XLA ends the process if a size exceeds this."""

@@ -28,8 +28,8 @@ def time_both(autotune: Autotune, plan: OpByOp, subgraph: Subgraph, record: cach
     jax.block_until_ready(arrays)
     executable = autotune.executable
     spins = executable.should_spin
-    by_xla = _times(autotune, autotune.xla_runs, lambda: until_ready(executable(arrays, plan.scalars, False), spins))
-    on_host = _times(autotune, autotune.host_runs, lambda: host.run(plan.program, leaves, [], products))
+    by_xla = _times(autotune, autotune.most, lambda: until_ready(executable(arrays, plan.scalars, False), spins))
+    on_host = _times(autotune, autotune.most, lambda: host.run(plan.program, leaves, [], products))
     record.xla_runs += len(by_xla)
     record.xla_best = min(record.xla_best, *by_xla)
     record.host_best = min(record.host_best, *on_host)

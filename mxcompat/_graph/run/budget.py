@@ -108,7 +108,7 @@ def _give_up(gone: set[Any]) -> bool:
         _given_up += executable.nbytes
     for tell in forgotten:
         tell(gone)
-    if _given_up < policy.COLLECTED_BYTES:
+    if _given_up < policy.FREED_BYTES:
         return False
     _given_up = 0
     return True

@@ -200,7 +200,7 @@ def wait_if_hot(program: Program, donated: tuple[int, ...]) -> None:
         waits = not record.runs_while_compiling and longest > policy.WORTH_WAITING * compiling
     else:
         longest = None
-        waits = record.runs_while_compiling and record.runs_while_compiling % policy.WAIT_MIN_RUNS == 0
+        waits = record.runs_while_compiling and record.runs_while_compiling % policy.LIKELY_MIN_RUNS == 0
     if waits:
         background.wait(lambda: donated not in record.pending, longest)
 

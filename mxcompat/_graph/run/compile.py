@@ -34,9 +34,9 @@ __all__ = ["Executable", "on_disk"]
 def _is_heavy(program: Program) -> bool:
     """Return True if a run of the Program takes much longer than the overhead of a call."""
     return (
-        len(program.instructions) > policy.MANY_INSTRUCTIONS
+        len(program.instructions) > policy.FEW_INSTRUCTIONS
         or program.is_nested
-        or any(a.nbytes > policy.LARGE_BYTES for a in jax.tree.leaves((program.in_avals, program.out_avals)))
+        or any(a.nbytes > policy.CALL_BYTES for a in jax.tree.leaves((program.in_avals, program.out_avals)))
     )
 
 
@@ -54,7 +54,7 @@ class Executable:
 
     `transient` and `needs` are the bytes that a run allocates (`allocation.needs`). `started` is the time of the last
     call, and `seconds` how long its results took, if they were waited for. `trims` is True if the last run copied many
-    inputs from NumPy (`policy.TRIMMED_BYTES`). The next run then returns free memory to the system.
+    inputs from NumPy (`policy.FREED_BYTES`). The next run then returns free memory to the system.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Executable:
         self._entry, stored_options, compiled = _stored(program, scalars, lifted, donated, options)
         self.lifted = self._entry.lifted
         self.baked, self._vectors = baked(scalars, self.lifted), vectors(program, self.lifted)
-        patience = policy.PATIENCE_HEAVY if _is_heavy(program) else policy.PATIENCE_LIGHT
+        patience = policy.KNOWN_MIN_RUNS if _is_heavy(program) else policy.LIKELY_MIN_RUNS
         self._patience = patience if stored_options is QUICK else 0
         if compiled is None:
             with span("compile", program), notice.if_long(len(program.instructions)):
@@ -145,7 +145,7 @@ class Executable:
             compiled = compile_with(lowered, options)
         if perf_counter() - start >= policy.TRIMMED_SECONDS:
             heap.give_back()
-        if self._patience == policy.PATIENCE_HEAVY:
+        if self._patience == policy.KNOWN_MIN_RUNS:
             _keep_lowered(self, lowered)
         self._entry.store_soon(options, compiled, _worth(lowered, perf_counter() - start), self._weigh)
         return compiled
@@ -179,7 +179,7 @@ class Executable:
 
     def wait_if_hot(self) -> None:
         """Wait for the compile for speed if the executable has run often enough since it began."""
-        if self._improving and self._runs >= self._patience + policy.WAIT_MIN_RUNS and _is_heavy(self.program):
+        if self._improving and self._runs >= self._patience + policy.LIKELY_MIN_RUNS and _is_heavy(self.program):
             background.wait(lambda: not self._improving)
 
     def _optimize(self) -> None:

@@ -53,7 +53,7 @@ class Deferred(Node):
         self._value: Any = None
         self._is_queued = False
         super().__init__(None, (), (), a, 0)
-        if check is not None and a.nbytes >= policy.READ_AHEAD_BYTES:
+        if check is not None and a.nbytes >= policy.LARGE_BYTES:
             _large.add(ref(self, _large.discard))
 
     @property

@@ -80,7 +80,7 @@ def split_fallible(subgraph: Subgraph, program: Program, roots: Sequence[Node]) 
 @analysis
 def large(program: Program) -> tuple[int, ...]:
     """Return the positions, among all inputs, of those that are large enough to be overwritten."""
-    return tuple([k for k, a in enumerate(program.in_avals) if nbytes(a) >= policy.DONATED_BYTES])
+    return tuple([k for k, a in enumerate(program.in_avals) if nbytes(a) >= policy.SMALL_BYTES])
 
 
 def _large_written(program: Program) -> list[int]:
@@ -102,9 +102,9 @@ def _worth_donating(program: Program) -> Sequence[int]:
 
 @analysis
 def _updated(program: Program) -> tuple[int, ...]:
-    """Return the inputs of at least `policy.DONATED_ON_CPU` bytes that are read by elementwise ops alone, each with a
+    """Return the inputs of at least `policy.LARGE_BYTES` bytes that are read by elementwise ops alone, each with a
     result of the same shape: an optimizer's state, for example."""
-    large_on_cpu = [k for k, a in enumerate(program.in_avals) if nbytes(a) >= policy.DONATED_ON_CPU]
+    large_on_cpu = [k for k, a in enumerate(program.in_avals) if nbytes(a) >= policy.LARGE_BYTES]
     return tuple([k for k in large_on_cpu if _is_only_updated(program, k)])
 
 

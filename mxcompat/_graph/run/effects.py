@@ -37,7 +37,7 @@ def number_effects() -> None:
 
 def _number(node: Node) -> None:
     if node.op in EFFECT and node.trace < oldest_trace():  # otherwise it is in the body of a capture in progress
-        if len(_pending) > policy.MOST_FLYING:
+        if len(_pending) > policy.MOST_PROGRAMS:
             _forget(None)
         _pending[next(_numbers)] = weakref.ref(node)
 

@@ -92,7 +92,7 @@ def _run(
         if executable.program.placement is None and not _HELD_BY_NUMPY.isdisjoint(map(type, arrays)):
             arrays.clear()  # each NumPy array is freed once XLA has its copy
             arrays += [jax_value(n) for n in subgraph.leaves if n.op is not SCALAR]
-            took_over = sum([x.nbytes for x in arrays]) >= policy.TRIMMED_BYTES
+            took_over = sum([x.nbytes for x in arrays]) >= policy.FREED_BYTES
         # free memory before this run allocates (GPT-2 small: peak of 3.3 GB, 4.0 without)
         if took_over or executable.trims:
             heap.give_back()

@@ -197,7 +197,7 @@ def _make_room(dir_fd: int) -> int:
     """Remove the least recently used files until the rest is small enough. Return the size of the rest in bytes."""
     entries = sorted(_entries(dir_fd))
     total = sum(e.bytes for e in entries)
-    goal = total if total <= policy.STORED_BYTES else policy.STORED_BYTES * policy.STORED_SHARE
+    goal = total if total <= policy.STORED_BYTES else policy.STORED_BYTES * policy.HELD_SHARE
     for entry in entries:
         abandoned = entry.name.endswith(_PART) and entry.used < time.time() - policy.ABANDONED_SECONDS
         if total > goal or abandoned:

@@ -18,6 +18,7 @@ from .. import policy
 __all__ = ["give_back", "keep"]
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # in glibc's malloc.h
+_MOST_TRIMMED = (1 << 31) - 1  # glibc keeps the threshold in an int
 
 _SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_")
 
@@ -27,8 +28,8 @@ def keep(nbytes: int) -> None:
     of glibc must be set, because setting one stops the automatic adjustment of both."""
     set_option = _c_function("mallopt")
     if set_option is not None and not _is_set():
-        set_option(_MMAP_THRESHOLD, policy.LARGEST_KEPT)
-        set_option(_TRIM_THRESHOLD, min(max(nbytes, policy.LARGEST_KEPT), policy.MOST_KEPT_BYTES))
+        set_option(_MMAP_THRESHOLD, policy.FREED_BYTES)
+        set_option(_TRIM_THRESHOLD, min(max(nbytes, policy.FREED_BYTES), _MOST_TRIMMED))
 
 
 def give_back() -> None:

@@ -63,7 +63,7 @@ def _has_rules(code: Code) -> bool:
         elif op not in HOST and op is not ITEM:
             missing += 1
     count = len(code.instructions)
-    return missing <= max(policy.MISSING, count // policy.MISSING_SHARE) and missing < count
+    return missing <= 1 + count // policy.MISSING_SHARE and missing < count
 
 
 def has_products(program: Program) -> bool:

@@ -75,7 +75,7 @@ def run_instructions(
         _run_and_keep(program, env, fallback)
         return
     counted = counts(program)
-    least = 0 if counted else policy.REUSED_BYTES
+    least = 0 if counted else policy.CACHED_BYTES
     entries = zip(program.instructions, program.avals, *_reads(program, kept), strict=True)
     for k, ((op, params, slots), out, places, dropped) in enumerate(entries):
         inputs = [env[s] for s in slots]

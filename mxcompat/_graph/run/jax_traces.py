@@ -26,7 +26,7 @@ def held() -> int:
 def make_room() -> None:
     """Drop all traces if they exceed the limit. JAX does not record their last uses, so LRU eviction is not
     possible."""
-    if held() > policy.trace_bytes():
+    if held() > policy.other_bytes():
         clear()
 
 

@@ -24,7 +24,7 @@ def contiguous(x: np.ndarray) -> np.ndarray:
     """Return the array, or a C-contiguous copy of it."""
     if x.flags.c_contiguous:
         return x
-    if x.nbytes < policy.TILED_BYTES:
+    if x.nbytes < policy.CACHED_BYTES:
         return np.ascontiguousarray(x)
     out = np.empty(x.shape, x.dtype)
     _copy(out, x)
@@ -33,7 +33,11 @@ def contiguous(x: np.ndarray) -> np.ndarray:
 
 def _copy(out: np.ndarray, x: np.ndarray) -> None:
     words = _WORDS.get(x.itemsize)
-    if native is None or words is None or not native.copy_transposed(out.view(words), x.view(words), policy.TILED_AXIS):
+    if (
+        native is None
+        or words is None
+        or not native.copy_transposed(out.view(words), x.view(words), policy.SHORT_ROW // 2)
+    ):
         np.copyto(out, x)
 
 
@@ -42,7 +46,7 @@ _WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     """Reshape an array, without a copy if possible."""
-    if x.nbytes < policy.TILED_BYTES or x.flags.c_contiguous:
+    if x.nbytes < policy.CACHED_BYTES or x.flags.c_contiguous:
         return x.reshape(shape)
     try:
         return x.reshape(shape, copy=False)

@@ -50,7 +50,7 @@ def compile_with(lowered: Lowered, options: dict[str, Any]) -> jax.stages.Compil
 def _is_quick(lowered: Lowered) -> bool:
     """Return True if even the longest loop is too short for several threads."""
     is_known, seconds = attempt(longest_loop, lowered.compiler_ir("stablehlo"))
-    return is_known and seconds < policy.SPLIT_SECONDS  # type: ignore[operator]
+    return is_known and seconds < policy.WAKE_SECONDS  # type: ignore[operator]
 
 
 def has_divided_loops(compiled: jax.stages.Compiled) -> bool:

@@ -65,12 +65,11 @@ class Compile(NamedTuple):
 
 
 class Autotune(NamedTuple):
-    """Time an executable and NumPy, in runs whose results are discarded: at most `xla_runs` and `host_runs`. For long
-    runs, no run starts after `seconds`, but each side has at least `least` runs."""
+    """Time an executable and NumPy, in runs whose results are discarded: at most `most` each. For long runs, no run
+    starts after `seconds`, but each side has at least `least` runs."""
 
     executable: Executable
-    xla_runs: int
-    host_runs: int
+    most: int
     least: int
     seconds: float
 

@@ -67,10 +67,10 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
         alone = timed and not (may_stay and background.is_busy())  # a background job would compete for the CPU
         # results come from NumPy while XLA is timed, so their bits stay the same if NumPy wins
         if timed and may_stay and not donated:
-            runs = policy.AUTOTUNE_XLA_RUNS, policy.AUTOTUNE_HOST_RUNS, policy.AUTOTUNE_MIN_RUNS
+            runs = policy.AUTOTUNE_RUNS, policy.AUTOTUNE_MIN_RUNS
             autotune = Autotune(executable, *runs, policy.AUTOTUNE_SECONDS) if alone else None
             return OpByOp(program, scalars, donated, True, light, False, "while XLA is timed", autotune)
-        enough = (policy.MARGIN if may_stay else policy.CLEAR_MARGIN) * (record.xla_best + policy.RESULT_SECONDS)
+        enough = policy.MARGIN * (record.xla_best + policy.RESULT_SECONDS)
         if timed or not record.xla_runs or record.host_best >= enough:
             record.prefer_xla = not timed
             return Call(program, executable, scalars, not temporary, alone)
@@ -83,12 +83,12 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
 def _is_timed(program: Program) -> bool:
     """Return True if the executable must be timed, because the faster of NumPy and XLA is not known yet."""
     record = program.record
-    if record.host_best >= policy.AUTOTUNED_SECONDS and program.weight > policy.AUTOTUNED_WEIGHT:
+    if record.host_best >= policy.AUTOTUNED_SECONDS and program.weight > policy.FEW_INSTRUCTIONS:
         return False
     if record.xla_runs and record.xla_best > max(policy.AUTOTUNE_SECONDS, policy.CLEARLY_SLOWER * record.host_best):
         return False
     return record.xla_runs < policy.AUTOTUNE_MIN_RUNS or (
-        record.xla_runs < policy.AUTOTUNE_XLA_RUNS and record.xla_runs * record.xla_best < policy.AUTOTUNE_SECONDS
+        record.xla_runs < policy.AUTOTUNE_RUNS and record.xla_runs * record.xla_best < policy.AUTOTUNE_SECONDS
     )
 
 
@@ -238,7 +238,7 @@ def _is_heavy(seconds: float, compiling: float) -> bool:
 def _mostly_compiled(subgraph: Subgraph) -> bool:
     """Return True if nearly all ops of a subgraph have a separate executable."""
     missing: set[Any] = set()
-    most = max(policy.MISSING, len(subgraph.order) // policy.MISSING_SHARE)
+    most = 1 + len(subgraph.order) // policy.MISSING_SHARE
     for node in subgraph.order:
         if node.op is ITEM:
             continue

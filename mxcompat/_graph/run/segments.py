@@ -26,7 +26,7 @@ def segments_of(subgraph: Subgraph, roots: Sequence[Node]) -> list[list[Node]]:
     often occurs again in other graphs; if it runs alone, it is compiled once.
     """
     draws = _draws(subgraph)
-    nested = [n for n in subgraph.order if _weight(n.params) > policy.FEW_NESTED]
+    nested = [n for n in subgraph.order if _weight(n.params) > policy.FEW_INSTRUCTIONS]
     others = sum(n.op is not ITEM for n in subgraph.order) - len(nested)
     if not any(map(is_heavy_node, nested)) and not (nested and others) and len(draws) in (0, len(subgraph.order)):
         return []
@@ -61,7 +61,7 @@ def _weight(params: tuple) -> int:
 
 def is_heavy_node(node: Node) -> bool:
     """Return True if the programs of a node are so long that it may have to run in segments."""
-    return _weight(node.params) > policy.HEAVY_NESTED
+    return _weight(node.params) > policy.LARGE_PROGRAM
 
 
 @analysis

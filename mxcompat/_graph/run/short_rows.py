@@ -25,7 +25,7 @@ def short_row(x: Any, y: Any) -> int:
     (a, b), (c, d) = (1, 1, *x.shape)[-2:], (1, 1, *y.shape)[-2:]
     length = max(b, d)
     apart = (a == 1) != (b == 1) or (c == 1) != (d == 1)
-    return length if 1 < length <= policy.SHORT_ROW_OF_TWO and max(a, c) > 1 and apart else 0
+    return length if 1 < length <= policy.SHORT_ROW // 2 and max(a, c) > 1 and apart else 0
 
 
 def by_columns(function: Callable[..., Any], x: Any, y: Any, count: int) -> Any:
@@ -44,7 +44,7 @@ def _column(x: Any, k: int) -> Any:
 def reduced(ufunc: np.ufunc, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Reduce `x` by a ufunc whose result has the dtype of `x`. The bits are NumPy's, except for the sign of a zero that
     is a minimum or maximum."""
-    if not axes or x.size < policy.FEW_ROWS or not x.flags.c_contiguous:
+    if not axes or x.size < policy.MANY_ROWS or not x.flags.c_contiguous:
         return ufunc.reduce(x, axes, x.dtype, None, keepdims)
     first, last = min(axes) % x.ndim, max(axes) % x.ndim
     result = None
@@ -65,7 +65,7 @@ _IN_C = {np.add: 0, np.maximum: 1, np.minimum: 2, np.multiply: 3, np.logical_or:
 def _before_short_rows(ufunc: np.ufunc, x: Any, start: int, stop: int) -> Any:
     """Reduce along the axes from `start` to `stop` in C. Return None if NumPy should do it."""
     length = math.prod(x.shape[stop:])
-    if not 1 < length <= policy.SHORT_ROW_AFTER:
+    if not 1 < length <= policy.VECTOR_ELEMENTS:
         return None
     blocks = math.prod(x.shape[:start])
     out = np.empty((blocks, length), x.dtype)
@@ -76,10 +76,10 @@ def _before_short_rows(ufunc: np.ufunc, x: Any, start: int, stop: int) -> Any:
 
 
 def _is_of_short_rows(ufunc: np.ufunc, x: Any, axis: int) -> bool:
-    longest = policy.SHORT_ROW if ufunc in (np.add, np.multiply) else policy.SHORT_ROW_OF_CHOICES
+    longest = policy.SHORT_ROW if ufunc in (np.add, np.multiply) else policy.VECTOR_ELEMENTS
     length = x.shape[-1]
     return (
-        axis == x.ndim - 1 and 1 < length <= longest and x.size >= policy.FEW_ROWS * length and x.dtype.kind in "bfiu"
+        axis == x.ndim - 1 and 1 < length <= longest and x.size >= policy.MANY_ROWS * length and x.dtype.kind in "bfiu"
     )
 
 
@@ -87,8 +87,8 @@ def _rows(ufunc: np.ufunc, x: Any) -> Any:
     """Reduce short rows column by column, in blocks of rows that fit into the processor's cache."""
     rows = x.reshape(-1, x.shape[-1])
     out = np.empty(len(rows), x.dtype)
-    for start in range(0, len(rows), policy.ROWS_AT_A_TIME):
-        _fold(ufunc, rows[start : start + policy.ROWS_AT_A_TIME].T, out[start : start + policy.ROWS_AT_A_TIME])
+    for start in range(0, len(rows), policy.CACHED_ELEMENTS):
+        _fold(ufunc, rows[start : start + policy.CACHED_ELEMENTS].T, out[start : start + policy.CACHED_ELEMENTS])
     return out
 
 

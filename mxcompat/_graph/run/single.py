@@ -52,7 +52,7 @@ def value_of(node: Node) -> Any:
 def _on_host(op: Op, node: Node) -> Any:
     """Compute the value by the op's host rule, if inputs and result are small NumPy arrays; otherwise return None."""
     out = node.aval
-    if type(out) is not Aval or out.nbytes > policy.SINGLE_BYTES:
+    if type(out) is not Aval or out.nbytes > policy.CALL_BYTES:
         return None
     arguments = []
     for i in node.inputs:
@@ -63,10 +63,10 @@ def _on_host(op: Op, node: Node) -> Any:
             if i.op is not SCALAR:
                 return None
             value = number(value, i.aval.dtype)
-        if value.nbytes > policy.SINGLE_BYTES:
+        if value.nbytes > policy.CALL_BYTES:
             return None
         arguments.append(value)
-    if op in COST and COST[op](out, node.params, *[i.aval for i in node.inputs]) > policy.SINGLE_SECONDS:
+    if op in COST and COST[op](out, node.params, *[i.aval for i in node.inputs]) > policy.WAKE_SECONDS:
         return None
     with np.errstate(all="ignore"):
         value = HOST[op](out, node.params, *arguments)
@@ -88,7 +88,7 @@ def executable(op: Op, params: tuple, avals: Sequence[Aval]) -> Executable:
 
 def remember(op: Op, params: tuple, avals: Sequence[Aval], compiled: Executable) -> None:
     """Store the executable for nodes with this op, these params and these avals."""
-    if len(_executables) >= policy.MOST_SINGLE_NODES:
+    if len(_executables) >= policy.MOST_ENTRIES:
         _executables.clear()
     _executables[op, params, *avals] = compiled
 

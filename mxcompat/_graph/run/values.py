@@ -105,7 +105,7 @@ def as_node_value(value: Any, promised: Any) -> Any:
 def in_order(x: Any) -> Any:
     """Return the array, or a C-contiguous copy if it is small. NumPy sums in memory order, and the bits of a sum must
     not depend on earlier evaluations."""
-    if type(x) is not np.ndarray or x.flags.c_contiguous or x.nbytes > policy.ORDERED_BYTES:
+    if type(x) is not np.ndarray or x.flags.c_contiguous or x.nbytes > policy.CALL_BYTES:
         return x
     return np.ascontiguousarray(x)
 

@@ -19,7 +19,7 @@ import numpy as np
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, COST, HOST, PULLBACK, PUSHFORWARD, QUICK, READS_INPUTS, RESIDUALS
-from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, MOST_PLANS, OP_SECONDS, PATCHES_AT_A_TIME
+from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, MOST_ENTRIES, OP_SECONDS, PIECE_BYTES
 from mxcompat._native import native
 from mxcompat._native.convolutions import Convolution
 
@@ -52,7 +52,7 @@ class Plan(NamedTuple):
     plain: bool
 
 
-@lru_cache(MOST_PLANS)
+@lru_cache(MOST_ENTRIES)
 def _plan(x: Sizes, w: Sizes, params: tuple) -> Plan:
     stride, low, high, dilation, spread, _, _ = params
     cut, sizes, inside, out = [slice(None)], [x[0]], [slice(None)], []
@@ -102,11 +102,11 @@ def _patches(x: Any, plan: Plan, kernel: Sizes, params: tuple) -> Any:
 
 def _parts(x: Any, plan: Plan, taps: int) -> Iterator[slice]:
     each = math.prod(plan.out) * taps * x.shape[-1] * x.itemsize
-    step = max(1, PATCHES_AT_A_TIME // max(1, each))
+    step = max(1, PIECE_BYTES // max(1, each))
     return (slice(k, k + step) for k in range(0, x.shape[0], step))
 
 
-@lru_cache(MOST_PLANS)
+@lru_cache(MOST_ENTRIES)
 def _numbers(x: Sizes, w: Sizes, params: tuple) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the numbers that describe a convolution to C, and those of the gradients of the input and the weights."""
     stride, low, _, dilation, spread, groups, flip = params

@@ -17,7 +17,7 @@ from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir import aval as _d
 from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import SCALAR, Node, apply
-from mxcompat._graph.policy import MOST_PLANS
+from mxcompat._graph.policy import MOST_ENTRIES
 from mxcompat._jax import jax, jnp
 
 from ..arguments import any_number, flag, integer, require_dtype
@@ -144,7 +144,7 @@ def _count(first: Any, stop: Any, by: Any) -> int:
     return max(0, length)
 
 
-@lru_cache(MOST_PLANS, typed=True)
+@lru_cache(MOST_ENTRIES, typed=True)
 def _in_dtype(first: Any, by: Any, dtype: Dtype) -> tuple[Any, Any]:
     """Return start and step as numbers of the dtype, which wrap and truncate as in MLX."""
     if dtype._kind == "f" and float(by).is_integer() and float(first).is_integer() and abs(first) + abs(by) < 128:

@@ -87,7 +87,7 @@ def _run(node: Node) -> Any:
         return result if result.shape == out.shape else result.reshape(out.shape)
 
 
-@lru_cache(maxsize=policy.MOST_COLLECTIVES)
+@lru_cache(maxsize=policy.MOST_PROGRAMS)
 def _call(record: Op, ranks: tuple[int, ...], sent: Aval, place: tuple[CodeType, int] | None) -> members.Call:
     where = line_at(*place) if place is not None else ""
     what = f"{sent.dtype}{list(sent.shape)}".removeprefix("mlx.core.")

@@ -26,7 +26,7 @@ from mxcompat._graph.ir.rules import (
     RESIDUALS,
     Residuals,
 )
-from mxcompat._graph.policy import TILED_BYTES
+from mxcompat._graph.policy import CACHED_BYTES
 
 from ..batching import batched_elementwise
 from ..define import TABLE
@@ -141,7 +141,7 @@ def _extreme(function: Ufunc, is_first: Ufunc) -> Ufunc:
     def of_two(x: Any, y: Any) -> Any:
         if x.dtype.kind == "c":
             return np.where((larger(x, y) if is_first is np.greater_equal else larger(y, x)) | (x != x), x, y)
-        a, b = readable(x, y) if max(x.size, y.size) >= TILED_BYTES else (x, y)
+        a, b = readable(x, y) if max(x.size, y.size) >= CACHED_BYTES else (x, y)
         return function(x, y) if a is x else select(is_first(a, b) | (a != a), x, y)
 
     return of_two

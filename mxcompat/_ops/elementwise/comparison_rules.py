@@ -13,7 +13,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, bool_, int32
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, HOST, INDEX_ERROR, TANGENT_DTYPE
-from mxcompat._graph.policy import TILED_BYTES
+from mxcompat._graph.policy import CACHED_BYTES
 from mxcompat._graph.run.layout import combined
 
 from ..batching import aligned, batched_elementwise, rank
@@ -30,7 +30,7 @@ def _comparison(function: Ufunc) -> Callable[..., Any]:
     def rule(out: Aval, params: tuple, x: Any, y: Any) -> Any:
         if x.dtype is not y.dtype:
             x, y = alike(x, y)
-        if out.size < TILED_BYTES:
+        if out.size < CACHED_BYTES:
             return function(x, y)
         return combined(function, *readable(x, y))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.policy import CACHED_ELEMENTS, DIVIDED_ELEMENTS, LOOPED_ERF, PARTS_PER_THREAD
+from mxcompat._graph.policy import CACHED_ELEMENTS, LARGE_ELEMENTS, MANY_ROWS, PARTS_PER_THREAD
 from mxcompat._graph.run.parts import in_parts, threads
 from mxcompat._jax import jax, jnp, lazy
 
@@ -37,7 +37,7 @@ _ERF_BELOW = (
 
 def erf(x: Any) -> Any:
     """Return the error function of float32 or float64 numbers, accurate to a rounding."""
-    if x.dtype == np.float64 or x.size <= LOOPED_ERF:
+    if x.dtype == np.float64 or x.size <= MANY_ROWS:
         return _each(math.erf, x)
     return _blockwise(_fitted_erf, x)
 
@@ -145,7 +145,7 @@ def _blockwise(function: Callable[[Any], Any], x: Any) -> Any:
         return function(x).astype(np.float32)
     flat = x.ravel()
     out = np.empty(flat.shape, np.float32)
-    part = -(-flat.size // (PARTS_PER_THREAD * threads())) if flat.size >= DIVIDED_ELEMENTS else flat.size
+    part = -(-flat.size // (PARTS_PER_THREAD * threads())) if flat.size >= LARGE_ELEMENTS else flat.size
 
     def compute(k: int) -> None:
         stop = min((k + 1) * part, flat.size)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.policy import SELECTED_ELEMENTS
+from mxcompat._graph.policy import MANY_ELEMENTS
 
 __all__ = ["select"]
 
@@ -21,7 +21,7 @@ def select(mask: Any, x: Any, y: Any, into: Any = None) -> Any:
     Args:
         into: `x` or `y`, if it has the shape and dtype of the result and may be overwritten; else None.
     """
-    if not (isinstance(mask, np.ndarray) and mask.dtype == bool and mask.size >= SELECTED_ELEMENTS):
+    if not (isinstance(mask, np.ndarray) and mask.dtype == bool and mask.size >= MANY_ELEMENTS):
         return np.where(mask, x, y)
     integer = _INTEGERS.get(x.dtype.itemsize)
     if x.dtype != y.dtype or integer is None:

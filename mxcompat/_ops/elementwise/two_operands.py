@@ -15,7 +15,7 @@ import numpy as np
 from mxcompat._array.casting import converted_on_host
 from mxcompat._array.promotion import promote
 from mxcompat._graph.ir.aval import Aval, from_numpy
-from mxcompat._graph.policy import TILED_BYTES
+from mxcompat._graph.policy import CACHED_BYTES
 from mxcompat._graph.run.layout import combined
 
 __all__ = ["Ufunc", "alike", "at_least", "in_floats", "in_result", "larger", "of_kinds", "readable"]
@@ -36,7 +36,7 @@ def in_result(function: Ufunc) -> Callable[..., Any]:
             x = converted_on_host(x, dtype)
         if y.dtype is not numpy:
             y = converted_on_host(y, dtype)
-        return function(x, y) if out.nbytes < TILED_BYTES else of_large(x, y)
+        return function(x, y) if out.nbytes < CACHED_BYTES else of_large(x, y)
 
     return rule
 

@@ -26,7 +26,7 @@ from mxcompat._graph.ir.rules import (
     TANGENT_DTYPE,
     Residuals,
 )
-from mxcompat._graph.policy import LOOPED_FLOAT64
+from mxcompat._graph.policy import BLOCK_ELEMENTS
 
 from ..batching import batched_elementwise
 from ..define import TABLE
@@ -177,7 +177,7 @@ def _special(function: _Ufunc) -> Callable[..., Any]:
     floats = _in_floats(function)
 
     def rule(out: Aval, params: tuple, x: Any) -> Any:
-        return None if out.dtype.size == 8 and out.size > LOOPED_FLOAT64 else floats(out, params, x)
+        return None if out.dtype.size == 8 and out.size > BLOCK_ELEMENTS else floats(out, params, x)
 
     return rule
 

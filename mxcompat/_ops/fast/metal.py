@@ -31,7 +31,7 @@ _PARAMS = ("source", "header", "signature", "grid", "threadgroup", "init_value")
 _BY_LABEL = {d._label: d for d in DTYPES}
 
 
-@lru_cache(maxsize=policy.MOST_KERNELS)
+@lru_cache(maxsize=policy.MOST_PROGRAMS)
 def _parsed(source: str, header: str, signature: Signature) -> Any:
     """Return the parsed kernel. Raises KernelError if it does not parse."""
     return parse_kernel(source, header, signature)

@@ -11,7 +11,7 @@ from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, RESIDUALS, Residuals
-from mxcompat._graph.policy import REMEMBERED_ANGLES
+from mxcompat._graph.policy import SEPARATE_ELEMENTS
 
 from ..batching import reshaped
 from .half_precision import widened
@@ -36,7 +36,7 @@ def _waves(x: Any, params: tuple, offset: Any, scale: Any, freqs: tuple) -> tupl
     """Return the cosine and the sine of each angle, which broadcast to half of the features of x."""
     dims, _, base = params
     length, half = x.shape[-2], dims // 2
-    if base is not None and not offset.ndim and length * half <= REMEMBERED_ANGLES:
+    if base is not None and not offset.ndim and length * half <= SEPARATE_ELEMENTS:
         return _remembered(length, int(offset), float(scale), half, base)
     inverse = 1 / freqs[0].astype(np.float32) if base is None else inverse_frequencies(half, base)
     angles = _angles(length, offset.astype(np.int32), scale.astype(np.float32), inverse)

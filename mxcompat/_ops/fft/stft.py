@@ -172,7 +172,7 @@ def _overlap_added(frames: Any, hop: int) -> Any:
     """
     *batch, count, n = frames.shape
     pieces = -(-n // hop)
-    if pieces > policy.SHIFTED_FRAMES:
+    if pieces > policy.MOST_SLICES:
         out = jnp.zeros((*batch, (count - 1) * hop + n), frames.dtype)
         return out.at[..., _places(count, hop, n)].add(frames)
     rows = [(0, 0)] * (len(batch) + 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.policy import NARROW_ROW
+from mxcompat._graph.policy import MANY_ROWS
 
 __all__ = ["accumulate", "update_rows", "wide"]
 
@@ -42,7 +42,7 @@ def update_rows(mode: str, matrix: np.ndarray, rows: np.ndarray, values: np.ndar
     width = matrix.shape[1]
     if width == 1:
         ufunc.at(matrix.reshape(-1), rows, values.reshape(-1))
-    elif width < NARROW_ROW and len(rows) > 1:
+    elif width < MANY_ROWS and len(rows) > 1:
         ufunc.at(matrix.reshape(-1), (rows[:, None] * width + np.arange(width)).reshape(-1), values.reshape(-1))
     else:
         for row, value in zip(rows.tolist(), values, strict=True):

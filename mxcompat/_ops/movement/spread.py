@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mxcompat._graph.policy import COPIED_BYTES
+from mxcompat._graph.policy import CALL_BYTES
 from mxcompat._graph.run.values import in_order
 
 from ..indexing.rows import wide
@@ -19,7 +19,7 @@ def spread(x: Any, shape: tuple[int, ...]) -> Any:
     """Return `x` broadcast to a shape. The result must not be written to."""
     if x.shape == shape:
         return x
-    if math.prod(shape) * x.dtype.itemsize > COPIED_BYTES:
+    if math.prod(shape) * x.dtype.itemsize > CALL_BYTES:
         return np.broadcast_to(x, shape)
     result = np.empty(shape, x.dtype)
     result[...] = x

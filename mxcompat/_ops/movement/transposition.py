@@ -14,7 +14,7 @@ from mxcompat._array.array import array, wrap
 from mxcompat._array.streams import check_stream
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import apply
-from mxcompat._graph.policy import MOST_PLANS
+from mxcompat._graph.policy import MOST_ENTRIES
 from mxcompat._jax import jnp
 
 from ..arguments import axis_of, integer, plain, require_array
@@ -23,7 +23,7 @@ from ..define import op
 __all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpose"]
 
 
-@lru_cache(MOST_PLANS)
+@lru_cache(MOST_ENTRIES)
 def order(ndim: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
     """Return, for each axis of the result, the axis that it comes from."""
     if axes is None:

@@ -63,7 +63,7 @@ class Padding:
         padded = self._padded.get((node, axis))
         if padded is None:
             rule = PADDING.get(node.op)  # type: ignore[arg-type]
-            if rule is None or self._depth == policy.PADDED_DEPTH:
+            if rule is None or self._depth == policy.FEW_INSTRUCTIONS:
                 raise Exact
             self._depth += 1
             try:
@@ -176,7 +176,7 @@ def pad_contraction(node: Node) -> None:
     """Record a contraction, to be rewritten before its evaluation. One in a transform's body is ignored."""
     if not node.trace:
         _noted.append(ref(node))
-        if not len(_noted) % policy.NOTED:
+        if not len(_noted) % policy.MOST_ENTRIES:
             _noted[:] = [noted for noted in _noted if noted() is not None]
         if not pre_eval_hooks:
             pre_eval_hooks.append(_rewrite)

@@ -14,14 +14,14 @@ import ml_dtypes
 import numpy as np
 
 from mxcompat._graph.policy import (
-    COPIED_MATRICES,
     DIVIDED_PRODUCTS,
-    MOST_PLANS,
-    ORDERED_ELEMENTS,
+    FEW_ELEMENTS,
+    LARGE_ELEMENTS,
+    MOST_ENTRIES,
     ORDERED_TERMS,
-    PAIRED_ELEMENTS,
     PART_MULTIPLE,
     PARTS_PER_THREAD,
+    SEPARATE_ELEMENTS,
 )
 from mxcompat._graph.run.blas import is_limited
 from mxcompat._graph.run.parts import in_parts, threads
@@ -115,7 +115,7 @@ def _are_few(x: Any, y: Any) -> bool:
     if not 1 < inner <= ORDERED_TERMS or type(x) is not np.ndarray or type(y) is not np.ndarray:
         return False
     rows, columns = x.shape[-2] if x.ndim > 1 else 1, y.shape[-1] if y.ndim > 1 else 1
-    return max(x.size * columns, y.size * rows) <= ORDERED_ELEMENTS * inner and x.dtype.char in "fd"
+    return max(x.size * columns, y.size * rows) <= FEW_ELEMENTS * inner and x.dtype.char in "fd"
 
 
 def _in_order(x: Any, y: Any) -> Any:
@@ -130,7 +130,7 @@ def _in_order(x: Any, y: Any) -> Any:
 
 def _are_small(x: Any, y: Any) -> bool:
     """Return whether these are small concrete arrays (not symbols) with a BLAS dtype."""
-    if x.size > PAIRED_ELEMENTS or y.size > PAIRED_ELEMENTS:
+    if x.size > LARGE_ELEMENTS or y.size > LARGE_ELEMENTS:
         return False
     return type(x) is type(y) is np.ndarray and x.dtype.char in "fdF"
 
@@ -181,7 +181,7 @@ def _rest(ndim: int, *used: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([k for k in range(ndim) if k not in taken])
 
 
-@lru_cache(MOST_PLANS)
+@lru_cache(MOST_ENTRIES)
 def _layout(shape_x: tuple[int, ...], shape_y: tuple[int, ...], numbers: Numbers) -> tuple[Any, ...]:
     """Return the axis orders and shapes that turn a contraction into a matrix product, and the shape of its result."""
     (sum_x, sum_y), (batch_x, batch_y) = numbers
@@ -239,7 +239,7 @@ def chosen(x: Any, indices: Any, matrix: Callable[[int], Any], count: int, shape
     """
     batch = np.broadcast_shapes(x.shape[:-2], indices.shape)
     number = np.broadcast_to(indices, batch).ravel()
-    if math.prod(shape) * number.size <= COPIED_MATRICES and count <= number.size:
+    if math.prod(shape) * number.size <= SEPARATE_ELEMENTS and count <= number.size:
         return times(x, np.stack([matrix(k) for k in range(count)])[indices])
     rows = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(number.size, *x.shape[-2:])
     out = np.empty((number.size, x.shape[-2], shape[1]), x.dtype)

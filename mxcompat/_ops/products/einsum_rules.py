@@ -13,7 +13,7 @@ from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.node import Node
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
-from mxcompat._graph.policy import MOST_PLANS
+from mxcompat._graph.policy import MOST_ENTRIES
 
 from ..movement.diagonals import sum_dtype
 from .batched_sums import batched_sum, own_shapes
@@ -26,12 +26,12 @@ from .matmul import common
 __all__: list[str] = []
 
 
-@lru_cache(MOST_PLANS)
+@lru_cache(MOST_ENTRIES)
 def _parsed(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> Equation:
     return parse(subscripts, shapes, "einsum")
 
 
-@lru_cache(MOST_PLANS)
+@lru_cache(MOST_ENTRIES)
 def _as_contraction(subscripts: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[Numbers, tuple[int, ...]] | None:
     """Return the axes of the single contraction that equals this einsum of two operands, and the order of the result's
     axes.

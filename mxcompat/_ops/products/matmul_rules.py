@@ -22,7 +22,7 @@ from mxcompat._graph.ir.rules import (
     RESIDUALS,
     Residuals,
 )
-from mxcompat._graph.policy import MOST_PLANS
+from mxcompat._graph.policy import MOST_ENTRIES
 
 from ..batching import aligned, broadcast_unbatched, rank
 from ..cost import product_cost
@@ -188,7 +188,7 @@ def _batch_addmm(op: Op, params: tuple, inputs: tuple[Node, ...], batched: tuple
     return _squeezed(apply(op, (c, x, y, *scales), params), gone)
 
 
-@lru_cache(MOST_PLANS)
+@lru_cache(MOST_ENTRIES)
 def tensordot_numbers(x: tuple[int, ...], y: tuple[int, ...], axes: Any) -> Numbers:
     """Return the axes that a tensordot of arrays with these shapes sums over."""
     like = from_numpy(np.float32)

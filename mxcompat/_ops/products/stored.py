@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mxcompat._graph.policy import ORDERED_TERMS, STORED_ELEMENTS
+from mxcompat._graph.policy import MANY_ELEMENTS, ORDERED_TERMS
 from mxcompat._native import native
 from mxcompat._native.products import KINDS
 
@@ -119,4 +119,4 @@ def multiply_halves(x: Any, y: Any, dtype: Any) -> Any:
 
 
 def _is_stored(x: Any) -> bool:
-    return x.dtype.itemsize == 2 and x.size >= STORED_ELEMENTS and x.ndim > 1
+    return x.dtype.itemsize == 2 and x.size >= MANY_ELEMENTS and x.ndim > 1

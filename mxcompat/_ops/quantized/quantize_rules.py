@@ -12,7 +12,7 @@ from mxcompat._graph.ir.aval import from_numpy
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
-from mxcompat._graph.policy import QUANTIZED_ELEMENTS
+from mxcompat._graph.policy import BLOCK_ELEMENTS
 
 from ..batching import all_batched
 from ..products.contraction import rounded, widened
@@ -25,7 +25,7 @@ __all__: list[str] = []
 
 def _blocks(groups: int, how: Scheme) -> Iterator[slice]:
     """Return slices of the groups that are small enough for the processor's cache."""
-    step = QUANTIZED_ELEMENTS // how.group_size
+    step = BLOCK_ELEMENTS // how.group_size
     return (slice(start, start + step) for start in range(0, groups, step))
 
 

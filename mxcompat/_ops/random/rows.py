@@ -89,13 +89,13 @@ def _rows(out: Aval, params: tuple, *inputs: Any) -> Any:
 def _rows_cost(out: Aval, params: tuple, *inputs: Aval) -> float:
     name, _, flags, size = params
     draws = 1 if _is_at_once(name, flags) else size
-    return draws * policy.DRAW_SECONDS + 20 * policy.BYTE_SECONDS * out.nbytes
+    return draws * 10 * policy.OP_SECONDS + 20 * policy.BYTE_SECONDS * out.nbytes
 
 
 def one_by_one(op: Op, params: tuple, inputs: Sequence[Node], batched: Sequence[bool], size: int) -> Node | None:
-    if not 0 < size <= policy.LOOPED_DRAWS:
+    if not 0 < size <= policy.FEW_ELEMENTS:
         return None
-    if size > policy.SINGLE_DRAWS:
+    if size > policy.DRAWS_AT_ONCE:
         return apply(_ROWS, tuple(inputs), (op.name, params, tuple(batched), size))
     draws = []
     for k in range(size):

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from mxcompat._graph.policy import CACHED_ELEMENTS, FEW_PAIRS
+from mxcompat._graph.policy import CACHED_ELEMENTS, MANY_ROWS
 from mxcompat._native import native
 
 __all__ = ["PARITY", "ROTATIONS", "chain", "words", "words_of_each"]
@@ -31,7 +31,7 @@ def words(key: np.ndarray, size: int) -> np.ndarray:
         return _in_c(key[None], size)[0]
     first, second = key.tolist()
     pairs = (size + 1) // 2
-    if pairs > FEW_PAIRS:
+    if pairs > MANY_ROWS:
         return _many((first, second, first ^ second ^ PARITY), pairs, size)
     both = _few(first, second, pairs, size)
     return np.frombuffer(both.to_bytes(16 * pairs, "little"), np.uint64)[:size].astype(np.uint32)
@@ -82,7 +82,7 @@ def chain(key: np.ndarray, count: int) -> np.ndarray:
     return np.frombuffer(b"".join(pieces), np.uint64).astype(np.uint32).reshape(count, 2, 2)
 
 
-@lru_cache(2 * FEW_PAIRS)
+@lru_cache(2 * MANY_ROWS)
 def _lanes(pairs: int, size: int) -> tuple[int, int, int]:
     """Return three Python integers with a 64-bit lane for each pair. The lanes hold a 1, the low counter and the high
     counter."""

@@ -55,9 +55,9 @@ def folded(ufunc: Any, term: Callable[..., Any], x: Any, kept: Sequence[Any], ax
     def fold(block: Any, kept: Sequence[Any]) -> Any:
         return lax.expand_dims(_reductions()[ufunc](term(block, *kept), axes), axes)
 
-    if not axes or not is_long(x.size, policy.LONG_SUM):
+    if not axes or not is_long(x.size, policy.HUGE_ELEMENTS):
         return fold(x, kept)
-    along, rows = _blocks(x.shape, policy.BLOCK_OF_SUM)
+    along, rows = _blocks(x.shape, policy.BLOCK_ELEMENTS)
     count, left = divmod(x.shape[along], rows)
 
     def part(start: Any, rows: int = rows) -> Any:
@@ -94,7 +94,7 @@ def reduced_wide(ufunc: Any, x: Any, axes: tuple[int, ...], keepdims: bool, dtyp
 def _summed_in_16_bits(axis: int, dtype: Any, block: Any) -> Any:
     """Return partial sums of a block of bytes, in `dtype`. Along the axis, as many elements are summed as 16 bits can
     hold."""
-    count = math.gcd(block.shape[axis], policy.BYTES_SUMMED)
+    count = math.gcd(block.shape[axis], policy.STAGE)
     shape = list(block.shape)
     shape[axis : axis + 1] = [count, shape[axis] // count]
     narrow = jnp.int16 if block.dtype == jnp.int8 else jnp.uint16
@@ -127,9 +127,9 @@ def folded_on_host(
     def fold(block: Any, kept: Sequence[Any]) -> Any:
         return reduced(ufunc, term(block, *kept), axes, True)
 
-    if not axes or x.size < policy.LONG_SUM:
+    if not axes or x.size < policy.HUGE_ELEMENTS:
         return fold(in_order(x), kept)
-    along, rows = _blocks(x.shape, size or policy.BLOCK_OF_SUM)
+    along, rows = _blocks(x.shape, size or policy.BLOCK_ELEMENTS)
     every = [(slice(None),) * along + (slice(k, k + rows),) for k in range(0, x.shape[along], rows)]
     parts = [fold(x[cut], [a if a.shape[along] == 1 else a[cut] for a in kept]) for cut in every]
     joined = np.concatenate(parts, along)
@@ -151,9 +151,9 @@ def found_in_blocks(
         search: the function that returns the indices in an array, along an axis.
         better: whether an element found later replaces one found before.
     """
-    if x.size < 2 * policy.BLOCK_OF_SUM:
+    if x.size < 2 * policy.BLOCK_ELEMENTS:
         return search(x, axis)
-    n, rows = x.shape[0], max(1, policy.BLOCK_OF_SUM * x.shape[0] // x.size)
+    n, rows = x.shape[0], max(1, policy.BLOCK_ELEMENTS * x.shape[0] // x.size)
     starts = jnp.arange(n // rows, dtype=jnp.int32) * rows
     rest = x[n // rows * rows :]
 
@@ -183,8 +183,8 @@ def _by_row(search: Callable[[Any, int], Any], block: Any, axis: int) -> Any:
 
 def places_in_blocks(name: str, x: Any, axis: int) -> Any:
     """Return the result of NumPy's `argmax` or `argmin` along an axis of a large array. Half precision is widened."""
-    n, rows = x.shape[0], max(1, policy.BLOCK_OF_SUM * x.shape[0] // x.size)
-    if x.size < 2 * policy.BLOCK_OF_SUM:
+    n, rows = x.shape[0], max(1, policy.BLOCK_ELEMENTS * x.shape[0] // x.size)
+    if x.size < 2 * policy.BLOCK_ELEMENTS:
         return getattr(widened(x), name)(axis)
     blocks = [x[k : k + rows] for k in range(0, n, rows)]
     if axis and rows == 1:

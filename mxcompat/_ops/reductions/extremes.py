@@ -190,7 +190,7 @@ def _arg_extreme(
         search = partial(_searched, find, reduce)
         if x.dtype.kind == "c":
             out = lax.squeeze(_extreme_of_complex(x, (k,), worst)[1], (k,))
-        elif is_long(x.size, policy.LONG_SUM):
+        elif is_long(x.size, policy.HUGE_ELEMENTS):
             out = found_in_blocks(search, better, x, k)
         else:
             out = search(x, k)
@@ -210,7 +210,7 @@ def _after(beyond: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 def _searched(find: Callable[..., Any], reduce: Callable[..., Any], x: Any, axis: int) -> Any:
     x = x.astype(jnp.uint8) if x.dtype.kind == "b" else x
-    if is_long(x.shape[axis], policy.SEARCHED_AXIS):
+    if is_long(x.shape[axis], policy.MANY_ELEMENTS):
         return _in_two_passes(find, reduce, x, axis)
     return _first_found(find, x, axis)
 

@@ -89,7 +89,7 @@ def _place(name: str) -> Callable[..., Any]:
         axis, keepdims = params
         if axis is None:
             x, axis = x.reshape(-1), 0
-        search = getattr(widened(x), name) if x.size < policy.LONG_SUM else partial(places_in_blocks, name, x)
+        search = getattr(widened(x), name) if x.size < policy.HUGE_ELEMENTS else partial(places_in_blocks, name, x)
         places = search(axis).astype(_UINT32)
         return places.reshape(out.shape) if keepdims else places
 

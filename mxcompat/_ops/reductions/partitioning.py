@@ -38,7 +38,7 @@ __all__ = ["argpartition", "partition", "topk"]
 def _suits(x: Any, kth: int, axis: int) -> bool:
     """Return True if the partition needs only the few elements of its shorter side."""
     n = x.shape[axis]
-    few = n >= policy.PARTITIONED_AXIS and min(kth + 1, n - kth) <= n * policy.PARTITIONED_SHARE
+    few = n >= policy.MANY_ELEMENTS and min(kth + 1, n - kth) <= n * policy.PARTITIONED_SHARE
     return few and is_float(x) and x.dtype.itemsize <= 4 and on_cpu()
 
 

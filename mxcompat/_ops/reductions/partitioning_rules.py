@@ -8,7 +8,7 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import BATCH, HOST, QUICK, TANGENT_DTYPE
-from mxcompat._graph.policy import PARTITIONED_AXIS, PARTITIONED_SHARE, SORTED_BY_KEYS
+from mxcompat._graph.policy import MANY_ELEMENTS, MANY_ROWS, PARTITIONED_SHARE
 
 from ..define import TABLE
 from .axes import along_axis
@@ -26,14 +26,14 @@ QUICK.update(TABLE[name] for name in ("partition", "argpartition", "topk"))
 def _partition(out: Aval, params: tuple, x: Any) -> Any:
     kth, axis = params
     x, axis = flattened(x, axis)
-    if x.shape[axis] < PARTITIONED_AXIS:
+    if x.shape[axis] < MANY_ELEMENTS:
         return ordered(x, axis)
     return np.take_along_axis(x, _partition_order(x, kth, axis), axis)
 
 
 def _partition_order(x: Any, kth: int, axis: int) -> Any:
     n = x.shape[axis]
-    if n >= PARTITIONED_AXIS and min(kth + 1, n - kth) <= n * PARTITIONED_SHARE and x.dtype.kind != "c":
+    if n >= MANY_ELEMENTS and min(kth + 1, n - kth) <= n * PARTITIONED_SHARE and x.dtype.kind != "c":
         return np.argpartition(widened(x), kth, axis)
     return order_of(x, axis)
 
@@ -65,7 +65,7 @@ def _topk(out: Aval, params: tuple, x: Any) -> Any:
     n = x.shape[axis]
     if k == n:
         return x
-    if n >= SORTED_BY_KEYS and 0 < k <= n * PARTITIONED_SHARE and x.dtype.kind != "c":
+    if n >= MANY_ROWS and 0 < k <= n * PARTITIONED_SHARE and x.dtype.kind != "c":
         x = _last(np.partition(widened(x), n - k, axis), k, axis)
         return narrowed(ordered(x, axis), out)
     return _last(ordered(x, axis), k, axis)

@@ -102,7 +102,7 @@ def _mean(out: Aval, params: tuple, x: Any) -> Any:
     half = is_half(out)
     if half:
         total = in_float32(np.add, out, x, axes)
-    elif x.dtype.kind in "biu" and x.dtype.itemsize <= 2 and x.size >= policy.LONG_SUM:
+    elif x.dtype.kind in "biu" and x.dtype.itemsize <= 2 and x.size >= policy.HUGE_ELEMENTS:
         total = _sum_of_narrow(x, axes).reshape(out.shape)
     elif x.dtype is out.dtype._numpy:
         total = reduced(np.add, in_order(x), axes, keepdims)

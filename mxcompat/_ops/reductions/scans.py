@@ -109,7 +109,7 @@ def _by_size(scan: Callable[..., Any], pairwise: Callable[..., Any], *, costly: 
     """
 
     def function(x: Any, axis: int, reverse: bool) -> Any:
-        if not is_long(x.size, policy.LARGE_SCAN):
+        if not is_long(x.size, policy.SEPARATE_ELEMENTS):
             return scan(x, axis=axis, reverse=reverse)
         if costly or _is_across(x, axis) or x.size == x.shape[axis] <= policy.STEPPED_LINE:
             return scan_in_steps(pairwise, x, axis, reverse)
@@ -120,7 +120,7 @@ def _by_size(scan: Callable[..., Any], pairwise: Callable[..., Any], *, costly: 
 
 def _is_across(x: Any, axis: int) -> bool:
     """Return whether there are many elements, and neighbours in memory belong to different lines of the scan."""
-    return is_long(x.size, policy.LARGE_SCAN) and math.prod(x.shape[axis + 1 :]) >= policy.STEPPED_LINES
+    return is_long(x.size, policy.SEPARATE_ELEMENTS) and math.prod(x.shape[axis + 1 :]) >= policy.VECTOR_ELEMENTS
 
 
 def _linear(scan: Callable[..., Any], plain: Callable[..., Any], pairwise: Callable[..., Any]) -> Callable[..., Any]:

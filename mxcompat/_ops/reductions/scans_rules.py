@@ -14,7 +14,7 @@ import numpy as np
 
 from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD
-from mxcompat._graph.policy import FEW_ROWS, SCAN_STEPS, SCANNED_LINES, SHORT_ROW
+from mxcompat._graph.policy import FEW_ELEMENTS, MANY_ROWS, SHORT_ROW
 from mxcompat._graph.run.layout import contiguous
 from mxcompat._native import native
 
@@ -60,7 +60,7 @@ def _scan(step: np.ufunc, identity: Callable[[np.dtype], Any]) -> Any:
         dtype = np.dtype(np.float32) if out.dtype._kind == "f" and out.dtype.size == 2 else out.dtype._numpy
         if step is np.logaddexp and out.dtype._kind == "c":
             return None
-        if native is not None and step in _IN_C and x.size >= FEW_ROWS:
+        if native is not None and step in _IN_C and x.size >= MANY_ROWS:
             scanned = _in_c(step, out.shape, x.astype(dtype, copy=False), params, identity(dtype))
             if scanned is not None:
                 return narrowed(scanned, out)
@@ -72,7 +72,7 @@ def _scan(step: np.ufunc, identity: Callable[[np.dtype], Any]) -> Any:
         if not inclusive:
             target[_FIRST] = identity(dtype)
             source, target = source[_BUT_LAST], target[_BUT_FIRST]
-        if source.ndim > 1 and source.size >= SCANNED_LINES * source.shape[-1] and (short or axis != x.ndim - 1):
+        if source.ndim > 1 and source.size >= MANY_ROWS * source.shape[-1] and (short or axis != x.ndim - 1):
             _by_columns(step, source, target)
         else:
             step.accumulate(source, -1, dtype, target)
@@ -189,7 +189,7 @@ def _recurrence_of_rows(factors: Any, terms: Any) -> Any:
     contribution of the piece before it.
     """
     n, *others = terms.shape
-    if n <= SCAN_STEPS:
+    if n <= FEW_ELEMENTS:
         out = np.array(terms, order="C")
         size = math.prod(others)
         rows = out.reshape(n, size)

@@ -16,7 +16,7 @@ from mxcompat._graph.ir.aval import Aval, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, HOST, PULLBACK, PUSHFORWARD, QUICK
-from mxcompat._graph.policy import SORTED_BY_KEYS
+from mxcompat._graph.policy import MANY_ROWS
 
 from ..define import TABLE
 from .axes import along_axis
@@ -55,7 +55,7 @@ def order_of(x: Any, axis: int) -> Any:
         return np.lexsort((x.imag, x.real), axis)
     if x.dtype.kind == "V" or x.dtype == np.float16:
         x = x.astype(np.float32)
-    if x.dtype.itemsize != 4 or x.size < SORTED_BY_KEYS:
+    if x.dtype.itemsize != 4 or x.size < MANY_ROWS:
         return np.argsort(x, axis, "stable")
     if x.dtype.kind == "f":
         numbers = x + np.float32(0)  # adding 0 turns -0 into 0

@@ -29,7 +29,7 @@ def scan_in_steps(combine: Callable[[Any, Any], Any], x: Any, axis: int, reverse
 def _scanned(combine: Callable[[Any, Any], Any], x: Any, reverse: bool) -> Any:
     """Return the scan along the first axis."""
     n, *others = x.shape
-    if n <= policy.SCAN_STEPS:
+    if n <= policy.FEW_ELEMENTS:
         return _rows(combine, x, reverse)
     length = math.isqrt(n - 1) + 1
     count = -(-n // length)

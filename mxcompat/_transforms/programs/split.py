@@ -112,7 +112,7 @@ def zeros(like: Aval) -> Node:
 @analysis
 def _cut(program: Program, primals: int, outputs: int) -> list[Segment] | None:
     instructions = program.instructions
-    if len(instructions) < policy.SMALLEST_SPLIT or any(a.dtype._kind not in "fc" for a in program.in_avals[:primals]):
+    if len(instructions) < policy.LARGE_PROGRAM or any(a.dtype._kind not in "fc" for a in program.in_avals[:primals]):
         return None
     if passes_integers(program, primals, outputs):
         return None
@@ -188,7 +188,7 @@ def _parts(program: Program) -> list[list[int]]:
 def _period(sequence: np.ndarray) -> tuple[int, int]:
     """Return the number of instructions after which a program mostly repeats itself, and the start; zeros if it does
     not."""
-    for period in range(2, min(len(sequence) // 3, policy.LONGEST_PERIOD)):
+    for period in range(2, min(len(sequence) // 3, policy.LARGE_PROGRAM)):
         same = sequence[period:] == sequence[:-period]
         if same.mean() > policy.PERIODIC_SHARE:
             runs = np.flatnonzero(np.convolve(same, np.ones(period), "valid") == period)

@@ -142,7 +142,28 @@ class _ShardedToAll(_Sharded):
         return total + self["bias"] if "bias" in self else total
 
 
-class AllToShardedLinear(_AllToSharded):
+class _ShardedLinear(_Sharded):
+    """A sharded layer whose weight is not quantized."""
+
+    def __init__(
+        self, input_dims: int, output_dims: int, bias: bool = True, group: mx.distributed.Group | None = None
+    ) -> None:
+        super().__init__()
+        shape = self._mx_join(group, input_dims, output_dims)
+        self.weight = uniform_weight(input_dims, *shape)
+        if bias:
+            self.bias = uniform_weight(input_dims, shape[0])
+
+    @classmethod
+    def from_linear(
+        cls, linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
+    ) -> Any:
+        """Return this rank's slice of an ``nn.Linear``."""
+        outputs, inputs = linear_layer.weight.shape
+        return cls(inputs, outputs, "bias" in linear_layer, group)._mx_take(linear_layer.parameters(), segments)
+
+
+class AllToShardedLinear(_ShardedLinear, _AllToSharded):
     """A linear layer from a whole input to this rank's slice of the output features.
 
     Args:
@@ -159,28 +180,11 @@ class AllToShardedLinear(_AllToSharded):
         (2, 4)
     """
 
-    def __init__(
-        self, input_dims: int, output_dims: int, bias: bool = True, group: mx.distributed.Group | None = None
-    ) -> None:
-        super().__init__()
-        shape = self._mx_join(group, input_dims, output_dims)
-        self.weight = uniform_weight(input_dims, *shape)
-        if bias:
-            self.bias = uniform_weight(input_dims, shape[0])
-
     def __call__(self, x: mx.array) -> mx.array:
         return affine(sum_gradients(self.group)(x), self["weight"], self.get("bias"))
 
-    @classmethod
-    def from_linear(
-        cls, linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
-    ) -> AllToShardedLinear:
-        """Return this rank's slice of an ``nn.Linear``."""
-        outputs, inputs = linear_layer.weight.shape
-        return cls(inputs, outputs, "bias" in linear_layer, group)._mx_take(linear_layer.parameters(), segments)
 
-
-class ShardedToAllLinear(_ShardedToAll):
+class ShardedToAllLinear(_ShardedLinear, _ShardedToAll):
     """A linear layer from this rank's slice of the input features to the whole output, summed over the group.
 
     Args:
@@ -197,35 +201,26 @@ class ShardedToAllLinear(_ShardedToAll):
         (2, 4)
     """
 
-    def __init__(
-        self, input_dims: int, output_dims: int, bias: bool = True, group: mx.distributed.Group | None = None
-    ) -> None:
-        super().__init__()
-        shape = self._mx_join(group, input_dims, output_dims)
-        self.weight = uniform_weight(input_dims, *shape)
-        if bias:
-            self.bias = uniform_weight(input_dims, shape[0])
-
     def __call__(self, x: mx.array) -> mx.array:
         return self._mx_summed(x @ self["weight"].T)
-
-    @classmethod
-    def from_linear(
-        cls, linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
-    ) -> ShardedToAllLinear:
-        """Return this rank's slice of an ``nn.Linear``."""
-        outputs, inputs = linear_layer.weight.shape
-        return cls(inputs, outputs, "bias" in linear_layer, group)._mx_take(linear_layer.parameters(), segments)
 
 
 class _QuantizedSharded(_Sharded, QuantizedModule):
     """A sharded layer whose weight is quantized, and whose parameters stay frozen."""
 
-    def _mx_set_up(
-        self, input_dims: int, output_dims: int, bias: bool, settings: tuple[str, int, int], group: Any
+    def __init__(
+        self,
+        input_dims: int,
+        output_dims: int,
+        bias: bool = True,
+        group_size: int = 64,
+        bits: int = 4,
+        mode: str = "affine",
+        group: mx.distributed.Group | None = None,
     ) -> None:
+        super().__init__()
         shape = self._mx_join(group, input_dims, output_dims)
-        self.mode, self.group_size, self.bits = settings
+        self.mode, self.group_size, self.bits = mode, group_size, bits
         self._mx_pack(uniform_weight(input_dims, *shape), self.group_size, self.bits)
         if bias:
             self.bias = mx.zeros((shape[0],))
@@ -243,7 +238,11 @@ class _QuantizedSharded(_Sharded, QuantizedModule):
         return f"{super()._extra_repr()}, {self._mx_described_format()}"
 
     @classmethod
-    def _mx_from_quantized(cls: Any, layer: Module, segments: int | list, group: Any) -> Any:
+    def from_quantized_linear(
+        cls, quantized_linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
+    ) -> Any:
+        """Return this rank's slice of an ``nn.QuantizedLinear``."""
+        layer = quantized_linear_layer
         rows, words = layer.weight.shape
         columns = words * 32 // layer.bits
         new = cls(columns, rows, "bias" in layer, layer.group_size, layer.bits, layer.mode, group)
@@ -271,29 +270,9 @@ class QuantizedAllToShardedLinear(_QuantizedSharded, _AllToSharded):
         (2, 8)
     """
 
-    def __init__(
-        self,
-        input_dims: int,
-        output_dims: int,
-        bias: bool = True,
-        group_size: int = 64,
-        bits: int = 4,
-        mode: str = "affine",
-        group: mx.distributed.Group | None = None,
-    ) -> None:
-        super().__init__()
-        self._mx_set_up(input_dims, output_dims, bias, (mode, group_size, bits), group)
-
     def __call__(self, x: mx.array) -> mx.array:
         product = self._mx_product(sum_gradients(self.group)(x))
         return product + self["bias"] if "bias" in self else product
-
-    @classmethod
-    def from_quantized_linear(
-        cls, quantized_linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
-    ) -> QuantizedAllToShardedLinear:
-        """Return this rank's slice of an ``nn.QuantizedLinear``."""
-        return cls._mx_from_quantized(quantized_linear_layer, segments, group)
 
 
 class QuantizedShardedToAllLinear(_QuantizedSharded, _ShardedToAll):
@@ -317,25 +296,5 @@ class QuantizedShardedToAllLinear(_QuantizedSharded, _ShardedToAll):
         (2, 8)
     """
 
-    def __init__(
-        self,
-        input_dims: int,
-        output_dims: int,
-        bias: bool = True,
-        group_size: int = 64,
-        bits: int = 4,
-        mode: str = "affine",
-        group: mx.distributed.Group | None = None,
-    ) -> None:
-        super().__init__()
-        self._mx_set_up(input_dims, output_dims, bias, (mode, group_size, bits), group)
-
     def __call__(self, x: mx.array) -> mx.array:
         return self._mx_summed(self._mx_product(x))
-
-    @classmethod
-    def from_quantized_linear(
-        cls, quantized_linear_layer: Module, *, segments: int | list = 1, group: mx.distributed.Group | None = None
-    ) -> QuantizedShardedToAllLinear:
-        """Return this rank's slice of an ``nn.QuantizedLinear``."""
-        return cls._mx_from_quantized(quantized_linear_layer, segments, group)

@@ -76,7 +76,7 @@ def _sliding_windows(x: mx.array, window_shape: list[int], window_strides: list[
         count = len(counts)
         order = (0, *range(1, 2 * count, 2), *range(2, 2 * count + 1, 2), 2 * count + 1)
         return _tiles(x, window_shape).transpose(*order)
-    if math.prod(window_shape) <= policy.POOLED_SLICES:
+    if math.prod(window_shape) <= policy.MOST_SLICES:
         return _slices(x, counts, window_shape, window_strides)
     return _strided(x, counts, window_shape, window_strides)
 
