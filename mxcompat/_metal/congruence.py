@@ -10,7 +10,7 @@ from math import gcd
 
 from .types import ScalarType
 
-__all__ = ["UNKNOWN", "Congruence", "joined", "product", "reduced", "total", "within"]
+__all__ = ["UNKNOWN", "Congruence", "joined", "product", "reduced", "total", "within", "wrapped"]
 
 Congruence = tuple[int, int]
 
@@ -38,6 +38,11 @@ def joined(a: Congruence, b: Congruence) -> Congruence:
 
 def within(type: ScalarType, low: int | None, high: int | None, a: Congruence) -> Congruence:
     """Return the congruence of a number that is stored in a type. Wraparound keeps it only modulo powers of two."""
-    if a[0] < 2 or type.kind == "i" or (low is not None and high is not None and type.low <= low <= high <= type.high):
+    if a[0] == 1 or type.kind == "i" or (low is not None and high is not None and type.low <= low <= high <= type.high):
         return a  # the overflow of a signed integer is undefined
-    return reduced(a[0] & -a[0], a[1])
+    return wrapped(type.bits, a)
+
+
+def wrapped(bits: int, a: Congruence) -> Congruence:
+    """Return the congruence of a number that is wrapped around to a number of bits."""
+    return reduced(gcd(a[0], 1 << bits), a[1])

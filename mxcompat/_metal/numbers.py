@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .axes import Axes
-from .congruence import UNKNOWN, Congruence, joined, product, total, within
+from .congruence import UNKNOWN, Congruence, joined, product, total, within, wrapped
 from .logic import COMPARE, Logic
 from .space import Space
-from .types import BOOL, INT, UINT, ScalarType, common, promoted
+from .types import BOOL, INT, ScalarType, common, promoted
 from .values import Scalar, static
 
 __all__ = ["Numbers"]
@@ -92,8 +92,10 @@ class Numbers(Logic):
             known = within(type, *limits, self.whole(a))
             return self.make(type, self.space.cast(self.array(a), type.dtype), *limits, known)
         base = a.base if isinstance(a.base, int) else self.space.cast(a.base, type.dtype)
-        known = a.known if self.is_exact(a) else within(UINT, None, None, a.known)
-        return Scalar(type, base, a.coefs, a.low, a.high, (), known)
+        converted = Scalar(type, base, a.coefs, a.low, a.high, (), a.known)
+        if not (self.is_exact(a) and self.is_exact(converted)):
+            converted.known = wrapped(min(type.bits, old.bits), a.known)
+        return converted
 
     def _convert_static(self, a: Scalar, type: ScalarType) -> Scalar:
         if a.type.kind == "f" and type.kind in "iu":

@@ -58,4 +58,15 @@ ROWS = {
         """,
         "", "float32", arrays={**_X, **_AT}, size=64,
     ),
+    "a counter in a narrow type": case(
+        """
+            int total = 0;
+            for (int k = 0; k < 40; k++) {
+                ushort u = ushort(k * 1048576 + 70000), v = ushort(k * 98304 + 40000); short s = short(k * 24576 + 5);
+                total += u / 16 + u % 16 + v / 24 + v % 24 + s / 3 + s % 3;
+            }
+            y[I] = total + I;
+        """,
+        "", "int32", size=32,
+    ),
 }  # fmt: skip
