@@ -14,6 +14,7 @@ import numpy as np
 from mxcompat._jax import jax, jnp
 
 from .buffers import Memory
+from .congruence import UNKNOWN, Congruence, joined
 from .derivatives import forward_only
 from .errors import Problem
 from .values import Array, Cell, Closure, NoValue, Pointer, Scalar, Struct, Value, Vector, leaves, rebuild, static
@@ -30,14 +31,15 @@ class Widen(Exception):
 
 
 class Leaf(NamedTuple):
-    """The form of a scalar: its type, its coefficients, the shape of its base and its bounds. For an array of a
-    `Stack`, the type is None, and only the shape matters."""
+    """The form of a scalar: its type, its coefficients, the shape, bounds and congruence of its base. For an array of
+    a `Stack`, the type is None, and only the shape matters."""
 
     type: Any
     coefs: tuple[tuple[int, int], ...]
     shape: tuple[int, ...]
     low: int | None
     high: int | None
+    known: Congruence = UNKNOWN
 
 
 class Form(NamedTuple):
@@ -201,7 +203,7 @@ class Carry:
     def _leaf(self, leaf: Any) -> Leaf:
         if not isinstance(leaf, Scalar):
             return Leaf(None, (), tuple(leaf.shape), None, None)
-        return Leaf(leaf.type, leaf.coefs, tuple(np.shape(leaf.base)), leaf.low, leaf.high)
+        return Leaf(leaf.type, leaf.coefs, tuple(np.shape(leaf.base)), leaf.low, leaf.high, leaf.congruence)
 
     def _join(self, cell: Any, new: Any) -> bool:
         """Widen the form of a cell so that it fits a new value, too. Return True if the form has changed."""
@@ -218,20 +220,21 @@ class Carry:
         parts = [self._leaf(leaf) for leaf in leaves(new)]
         if len(parts) != len(form.parts):
             raise Problem("a variable changes its type in a loop")
-        joined = tuple([self._union(a, b) for a, b in zip(form.parts, parts, strict=True)])
-        if joined == form.parts:
+        widened = tuple([self._union(a, b) for a, b in zip(form.parts, parts, strict=True)])
+        if widened == form.parts:
             return False
         narrower = any(
-            b.low is not None and a.low is not None and (b.low < a.low or b.high > a.high)  # type: ignore[operator]
-            for a, b in zip(form.parts, joined, strict=True)
+            a.known != b.known or (b.low is not None and a.low is not None and (b.low < a.low or b.high > a.high))  # type: ignore[operator]
+            for a, b in zip(form.parts, widened, strict=True)
         )
-        if narrower and self.tries > 1:  # drop bounds that may change at every step
-            joined = tuple([
-                b._replace(low=None, high=None) if (b.low, b.high) != (a.low, a.high) else b
-                for a, b in zip(form.parts, joined, strict=True)
+        if narrower and self.tries > 1:  # drop bounds and congruences that may change at every step
+            widened = tuple([
+                b._replace(low=None, high=None, known=UNKNOWN)
+                if (b.low, b.high, b.known) != (a.low, a.high, a.known) else b
+                for a, b in zip(form.parts, widened, strict=True)
             ])  # fmt: skip
         self.tries += narrower
-        self.forms[cell] = Form(like, joined)
+        self.forms[cell] = Form(like, widened)
         return True
 
     tries = 0
@@ -254,8 +257,12 @@ class Carry:
         if a.coefs == b.coefs:
             shape = self._shape(a.shape, b.shape)
             if not any(shape and shape[axis] > 1 for axis, _ in a.coefs):
-                return Leaf(a.type, a.coefs, shape, low, high)
-        return Leaf(a.type, (), self._shape(self._full(a), self._full(b)), low, high)
+                return Leaf(a.type, a.coefs, shape, low, high, joined(a.known, b.known))
+        known = joined(self._whole(a), self._whole(b)) if a.type.kind in "ui" else UNKNOWN
+        return Leaf(a.type, (), self._shape(self._full(a), self._full(b)), low, high, known)
+
+    def _whole(self, leaf: Leaf) -> Congruence:
+        return self.walk.n.whole(Scalar(leaf.type, None, leaf.coefs, leaf.low, leaf.high, (), leaf.known))
 
     def _shape(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(np.broadcast_shapes(a, b))
@@ -292,7 +299,7 @@ class Carry:
         if form is None:
             return value
         parts = [
-            array if leaf.type is None else Scalar(leaf.type, array, leaf.coefs, leaf.low, leaf.high)
+            array if leaf.type is None else Scalar(leaf.type, array, leaf.coefs, leaf.low, leaf.high, (), leaf.known)
             for array, leaf in zip(value, form.parts, strict=True)
         ]
         return rebuild(form.like, iter(parts))

@@ -16,6 +16,7 @@ from mxcompat._jax import lax
 
 from .axes import Axes, Region, Resplit, cut_region, lane_splits, regions
 from .check import check
+from .congruence import reduced
 from .cuda import CUDA_PRELUDE
 from .errors import KernelError, Place, Problem
 from .lexer import Token
@@ -148,7 +149,8 @@ class Kernel:
 
         def one(k: Any, outputs: Any) -> Any:
             by = start.space.cast(k, UINT.dtype) * UINT.dtype.type(size) + UINT.dtype.type(first)
-            return tuple(self._region(start, piece, inputs, list(outputs), (axis, Scalar(UINT, by, (), first, last))))
+            position = Scalar(UINT, by, (), first, last, (), reduced(size, first))
+            return tuple(self._region(start, piece, inputs, list(outputs), (axis, position)))
 
         if start.space.traced:
             results = lax.fori_loop(np.int32(0), np.int32(count), one, tuple(outputs))

@@ -6,12 +6,14 @@ An index in affine form reads a slice, reshaped, and writes one. Everything else
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from .boxes import Start, box_of
 from .buffers import Memory
 from .numbers import Numbers
+from .rows import Rows
 from .types import BOOL, INT, LONG, ScalarType
 from .values import Scalar
 
@@ -49,7 +51,7 @@ def _reduced(xp: Any, array: Any, axes: tuple[int, ...], op: str, dtype: Any) ->
     return array
 
 
-class Traffic:
+class Traffic(Rows):
     """Reads and writes."""
 
     def __init__(self, n: Numbers) -> None:
@@ -64,6 +66,8 @@ class Traffic:
             i = int(index.base)
             return data[i] if 0 <= i < data.shape[-1] else type.dtype.type(0)
         elements = self._slice(data, index, memory.batch)
+        if elements is None:
+            elements = self.read_rows(data, index, memory.batch)
         if elements is None:
             elements = self.space.gather(*self.flat(data, index, memory.batch))
         if self.space.traced or elements.ndim == 0:
@@ -97,10 +101,11 @@ class Traffic:
         flat = self.space.where(inside, groups * dtype.type(count) + array, dtype.type(-1))
         return data.reshape(-1), flat
 
-    def _range(self, index: Scalar, batch: int) -> tuple[Any, list[tuple[int, int, int]], int, int] | None:
+    def _range(self, index: Scalar, batch: int) -> tuple[Start, list[tuple[int, int, int]], int, int] | None:
         """Describe an affine index whose base is one number; return None for another index.
 
-        The result is the base, the axes as (coefficient, extent, axis) from the largest coefficient on, and the bounds.
+        The result is the start, the axes as (coefficient, extent, axis) from the largest coefficient on, and the bounds
+        of the index.
         """
         shape = getattr(index.base, "shape", ())
         if any(n != 1 for n in shape) or index.low is None or index.high is None:
@@ -115,54 +120,54 @@ class Traffic:
             base = base.reshape(())
         elif not isinstance(base, int):
             base = int(np.asarray(base).reshape(()))
-        for c, n, axis in dims:
-            if axis < 0:
-                base = base - c * (n - 1) if isinstance(base, int) else base - base.dtype.type(c * (n - 1))
+        spread = index.high - index.low - sum(c * (n - 1) for c, n, _ in dims)
+        start = Start(base, index.low, spread, index.known)
+        back = sum(c * (n - 1) for c, n, axis in dims if axis < 0)
+        if back:
+            start = start.plus(-back)._replace(low=index.low)
         span = 1
         for c, n, _ in reversed(dims):
             if c < span:
                 return None
             span += c * (n - 1)
-        return base, dims, index.low, index.high
+        return start, dims, index.low, index.high
 
     def _slice(self, data: Any, index: Scalar, batch: int) -> Any:
         """Return the elements at an affine index by slices and reshapes, or None if that is not possible."""
         known = self._range(index, batch)
         if known is None:
             return None
-        base, dims, low, high = known
+        start, dims, low, high = known
         count = data.shape[-1]
         before, after = max(0, -low), max(0, high + 1 - count)
         if before + after:
             if high < 0 or low >= count:
                 return self.space.xp.zeros((1,) * self.axes.rank, data.dtype)
-            if before + after > count or self._is_large(count) or (not isinstance(base, int) and self.space.traced):
+            moves = not isinstance(start.base, int) and self.space.traced
+            if before + after > count or self._is_large(count) or moves:
                 return None
             data = self.space.pad(data, before, after)
-            base = base + before if isinstance(base, int) else base + base.dtype.type(before)
-            low, high = low + before, high + before
-        spread = high - low - sum(c * (n - 1) for c, n, _ in dims)
-        view = self._view(data, base, low, spread, [(c, n) for c, n, _ in dims])
-        return self._arranged(view, dims, batch)
+            start = start.plus(before)
+        return self._arranged(self.view(data, start, [(c, n) for c, n, _ in dims]), dims, batch)
 
-    def _view(self, data: Any, base: Any, low: int, spread: int, dims: list[tuple[int, int]]) -> Any:
+    def view(self, data: Any, start: Start, dims: list[tuple[int, int]]) -> Any:
         """Return the elements `base + sum(c * i)` of the last axis. In its place, the result has an axis for each pair
-        (c, extent) of `dims`. The base is at least `low` and at most `low + spread`."""
+        (c, extent) of `dims`."""
         space = self.space
         lead, width = data.shape[:-1], data.shape[-1]
-        box = _box(width, base, low, spread, dims)
+        box = box_of(width, start, dims)
         if box is not None:
             whole = data.reshape((*lead, *box.shape))
             return space.cut(whole, box.starts, box.sizes).reshape((*lead, *[n for _, n in dims]))
         (c, n), inner = dims[0], dims[1:]
         span = 1 + sum(d * (m - 1) for d, m in inner)
-        row, column = divmod(low, c)
-        if column + spread + span <= c:
+        row, column = start.row(c)
+        if column.low + column.spread + span <= c:
             rows = space.pad(data, 0, -width % c)
-            rows = rows.reshape((*lead, rows.shape[-1] // c, c))[..., row : row + n, :]
-            return self._view(rows, _minus(base, row * c), column, spread, inner)
-        part = space.slice(data, base, c * (n - 1) + span)
-        return self._view(space.pad(part, 0, c - span).reshape((*lead, n, c)), 0, 0, 0, inner)
+            rows = space.cut(rows.reshape((*lead, rows.shape[-1] // c, c)), (row, 0), (n, c))
+            return self.view(rows, column, inner)
+        part = space.slice(data, start.base, c * (n - 1) + span)
+        return self.view(space.pad(part, 0, c - span).reshape((*lead, n, c)), Start(0, 0), inner)
 
     def _arranged(self, view: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
         """Transpose and reshape an array over the axes of groups and of the view to one over all axes of threads."""
@@ -235,6 +240,10 @@ class Traffic:
         self.write(memory, type, index, array, whole, op)
 
     def _scattered(self, data: Any, index: Scalar, value: Any, mask: Scalar, kind: str, batch: int) -> Any:
+        if kind in ("set", "add") and not batch:
+            written = self.write_rows(data, index, value, mask, kind)
+            if written is not None:
+                return written
         flat, array = self.flat(data, index, batch)
         array = self.space.asarray(array)
         shape = np.broadcast_shapes(np.shape(array), np.shape(value), np.shape(mask.base))
@@ -248,10 +257,10 @@ class Traffic:
         known = self._range(index, batch)
         if known is None:
             return None
-        base, dims, low, high = known
+        start, dims, low, high = known
         count = data.shape[-1]
         if low < 0 or high >= count:
-            if not isinstance(base, int) and self.space.traced:
+            if not isinstance(start.base, int) and self.space.traced:
                 return None
             if high < 0 or low >= count:
                 return data
@@ -267,9 +276,8 @@ class Traffic:
             return None
         if before + after:
             data = self.space.pad(data, before, after)
-            base, low, high = base + before, low + before, high + before
-        spread = high - low - sum(c * (n - 1) for c, n, _ in dims)
-        updated = self._updated(data, base, low, spread, [(c, n) for c, n, _ in dims], value, chosen)
+            start = start.plus(before)
+        updated = self._updated(data, start, [(c, n) for c, n, _ in dims], value, chosen)
         return updated[..., before : before + count] if before + after else updated
 
     def _in_view_order(self, value: Any, dims: list[tuple[int, int, int]], batch: int) -> Any:
@@ -314,14 +322,12 @@ class Traffic:
                 chosen = self.space.xp.any(chosen, axis=axis, keepdims=True)
         return value, chosen
 
-    def _updated(
-        self, data: Any, base: Any, low: int, spread: int, dims: list[tuple[int, int]], value: Any, chosen: Any
-    ) -> Any:
+    def _updated(self, data: Any, start: Start, dims: list[tuple[int, int]], value: Any, chosen: Any) -> Any:
         """Return the array with the elements `base + sum(c * i)` of the last axis replaced. If `chosen` is not None,
         replace only those where it is True."""
         space = self.space
         lead, width = data.shape[:-1], data.shape[-1]
-        box = _box(width, base, low, spread, dims)
+        box = box_of(width, start, dims)
         if box is not None:
             whole = data.reshape((*lead, *box.shape))
             value = value.reshape((*lead, *box.sizes)).astype(data.dtype)
@@ -331,69 +337,7 @@ class Traffic:
         (c, n), inner = dims[0], dims[1:]
         span = 1 + sum(d * (m - 1) for d, m in inner)
         size = c * (n - 1) + span
-        rows = space.pad(space.slice(data, base, size), 0, c - span).reshape((*lead, n, c))
+        rows = space.pad(space.slice(data, start.base, size), 0, c - span).reshape((*lead, n, c))
         rows = rows if space.traced else np.array(rows)
-        rows = self._updated(rows, 0, 0, 0, inner, value, chosen)
-        return space.put(data, rows.reshape((*lead, n * c))[..., :size], (base,))
-
-
-def _minus(base: Any, by: int) -> Any:
-    return base - by if isinstance(base, int) else base - base.dtype.type(by)
-
-
-class _Box(NamedTuple):
-    """A part of a flat array that is viewed with several axes.
-
-    Args:
-        shape: the shape of the view.
-        starts, sizes: the start and the extent of the part along each axis.
-    """
-
-    shape: tuple[int, ...]
-    starts: tuple[Any, ...]
-    sizes: tuple[int, ...]
-
-
-def _merged(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge neighbouring axes of a view, as pairs (step, extent), if together they have one constant step."""
-    axes = dims[:1]
-    for c, n in dims[1:]:
-        before, m = axes[-1]
-        if before == c * n:
-            axes[-1] = (c, m * n)
-        else:
-            axes.append((c, n))
-    return axes
-
-
-def _box(width: int, base: Any, low: int, spread: int, dims: list[tuple[int, int]]) -> _Box | None:
-    """Return the box that holds exactly the elements `base + sum(c * i)` of an axis, or None if there is none. The
-    base is at least `low` and at most `low + spread`."""
-    total = 1
-    for c, n in reversed(dims):
-        if c != total:
-            break
-        total *= n
-    else:  # the elements are contiguous
-        return _Box((width,), (base,), (total,))
-    dims = _merged(dims)
-    shape: list[int] = []
-    starts: list[Any] = []
-    sizes: list[int] = []
-    rest = sum(c * (n - 1) for c, n in dims)
-    for c, n in dims:
-        if c == 1:
-            shape.append(width)
-            starts.append(base)
-            sizes.append(n)
-            return _Box(tuple(shape), tuple(starts), tuple(sizes))
-        rest -= c * (n - 1)
-        row, column = divmod(low, c)
-        if width % c or column + spread + 1 + rest > c:
-            return None
-        shape.append(width // c)
-        starts.append(row)
-        sizes.append(n)
-        base = _minus(base, row * c)
-        width, low = c, column
-    return _Box((*shape, width), (*starts, base), (*sizes, 1))
+        rows = self._updated(rows, Start(0, 0), inner, value, chosen)
+        return space.put(data, rows.reshape((*lead, n * c))[..., :size], (start.base,))

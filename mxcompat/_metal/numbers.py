@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .axes import Axes
+from .congruence import UNKNOWN, Congruence, joined, product, total, within, wrapped
 from .logic import COMPARE, Logic
 from .space import Space
 from .types import BOOL, INT, ScalarType, common, promoted
@@ -28,11 +29,14 @@ class Numbers(Logic):
     def __init__(self, space: Space, axes: Axes) -> None:
         self.space, self.axes = space, axes
 
-    def make(self, type: ScalarType, base: Any, low: int | None = None, high: int | None = None) -> Scalar:
+    def make(
+        self, type: ScalarType, base: Any, low: int | None = None, high: int | None = None,
+        known: Congruence = UNKNOWN,
+    ) -> Scalar:  # fmt: skip
         """Return a scalar with a computed array as its base."""
         if isinstance(base, (int, float, np.generic)):
             return static(type, base)
-        return Scalar(type, base, (), low, high)
+        return Scalar(type, base, (), low, high, (), known)
 
     def array(self, a: Scalar) -> Any:
         """Return the value as an array, or as a NumPy scalar if it is known."""
@@ -52,7 +56,14 @@ class Numbers(Logic):
 
     def settled(self, a: Scalar) -> Scalar:
         """Return the same value without coefficients."""
-        return self.make(a.type, self.array(a), *self.bounds(a)) if a.coefs else a
+        return self.make(a.type, self.array(a), *self.bounds(a), self.whole(a)) if a.coefs else a
+
+    def whole(self, a: Scalar) -> Congruence:
+        """Return the congruence of an integer, not only of its base."""
+        known = a.congruence
+        for _, c in a.coefs:
+            known = total(known, (c, 0))
+        return within(a.type, a.low, a.high, known)
 
     def bounds(self, a: Scalar) -> tuple[int | None, int | None]:
         """Return the bounds of the value, or (None, None) if it may have wrapped around."""
@@ -77,9 +88,14 @@ class Numbers(Logic):
         if old is BOOL:
             return Scalar(type, self.space.cast(a.base, type.dtype), (), 0, 1)
         if type.bits > old.bits and not self.is_exact(a):
-            return self.make(type, self.space.cast(self.array(a), type.dtype))
+            limits = (old.low, old.high) if type.low <= old.low else (None, None)
+            known = within(type, *limits, self.whole(a))
+            return self.make(type, self.space.cast(self.array(a), type.dtype), *limits, known)
         base = a.base if isinstance(a.base, int) else self.space.cast(a.base, type.dtype)
-        return Scalar(type, base, a.coefs, a.low, a.high)
+        converted = Scalar(type, base, a.coefs, a.low, a.high, (), a.known)
+        if not (self.is_exact(a) and self.is_exact(converted)):
+            converted.known = wrapped(min(type.bits, old.bits), a.known)
+        return converted
 
     def _convert_static(self, a: Scalar, type: ScalarType) -> Scalar:
         if a.type.kind == "f" and type.kind in "iu":
@@ -132,20 +148,22 @@ class Numbers(Logic):
                 a, b = b, a
             if not b.static:
                 x, y = self.array(a), self.array(b)
-                return Scalar(kind, x * y, (), low, high)
+                known = within(kind, low, high, product(self.whole(a), self.whole(b)))
+                return Scalar(kind, x * y, (), low, high, (), known)
             c = int(b.base)
             if c == 0:
                 return static(kind, 0)
             if c == 1:
                 return a
             base = a.base * c if isinstance(a.base, int) else a.base * kind.dtype.type(kind.wrap(c))
-            return Scalar(kind, base, tuple([(axis, k * c) for axis, k in a.coefs]), low, high)
+            known = within(kind, low, high, product(a.congruence, (0, c)))
+            return Scalar(kind, base, tuple([(axis, k * c) for axis, k in a.coefs]), low, high, (), known)
         sign = -1 if op == "-" else 1
         coefs = dict(a.coefs)
         for axis, c in b.coefs:
             coefs[axis] = coefs.get(axis, 0) + sign * c
         base = self._add(a.base, b.base, kind, op)
-        return self._affine(kind, base, coefs, low, high)
+        return self._affine(kind, base, coefs, low, high, total(a.congruence, b.congruence, sign))
 
     def _add(self, a: Any, b: Any, kind: ScalarType, op: str) -> Any:
         if isinstance(a, int) and isinstance(b, int):
@@ -156,7 +174,9 @@ class Numbers(Logic):
         y = kind.dtype.type(kind.wrap(b)) if isinstance(b, int) else b
         return _RING[op](x, y)
 
-    def _affine(self, kind: ScalarType, base: Any, coefs: dict[int, int], low: Any, high: Any) -> Scalar:
+    def _affine(
+        self, kind: ScalarType, base: Any, coefs: dict[int, int], low: Any, high: Any, known: Congruence = UNKNOWN
+    ) -> Scalar:
         """Make a scalar in affine form. Terms along axes on which the base depends are added to the base."""
         shape = getattr(base, "shape", ())
         kept = []
@@ -165,11 +185,12 @@ class Numbers(Logic):
                 continue
             if len(shape) and shape[axis] > 1:
                 base = base + self.positions(axis, kind) * kind.dtype.type(kind.wrap(c))
+                known = total(known, (c, 0))
             else:
                 kept.append((axis, c))
         if not kept and isinstance(base, int):
             return static(kind, base)
-        return Scalar(kind, base, tuple(kept), low, high)
+        return Scalar(kind, base, tuple(kept), low, high, (), within(kind, low, high, known))
 
     def _bits(self, op: str, a: Scalar, b: Scalar) -> Scalar:
         kind = a.type
@@ -242,7 +263,7 @@ class Numbers(Logic):
 
     def _divided(self, a: Scalar, c: int) -> tuple[Scalar, Scalar] | None:
         """Return the quotient and the remainder in affine form, or None. May raise Resplit for an axis."""
-        extents = self.axes.extents
+        extents, kind = self.axes.extents, a.type
         whole = {axis: k for axis, k in a.coefs if k % c == 0}
         rest = {axis: k for axis, k in a.coefs if k % c}
         if isinstance(a.base, int):
@@ -254,6 +275,13 @@ class Numbers(Logic):
             assert a.high is not None
             low = a.low - sum(min(0, k * (extents[axis] - 1)) for axis, k in a.coefs)
             high = a.high - sum(max(0, k * (extents[axis] - 1)) for axis, k in a.coefs)
+        known = a.known
+        if not isinstance(base, int) and known[0] % c == 0 and low >= 0:
+            remainder = known[1] % c  # the base may be divided by itself
+            rounded = self._add(base, remainder, kind, "-")
+            quotient, base = self.space.divide(rounded, self.space.asarray(c, kind.dtype)), remainder
+            known = (known[0] // c, known[1] // c)
+            low = high = remainder
         low += sum(min(0, k * (extents[axis] - 1)) for axis, k in rest.items())
         high += sum(max(0, k * (extents[axis] - 1)) for axis, k in rest.items())
         if low < 0 or high >= c:
@@ -263,10 +291,9 @@ class Numbers(Logic):
         assert a.low is not None
         assert a.high is not None
         over = {axis: k // c for axis, k in whole.items()}
-        kind = a.type
         return (
-            self._affine(kind, quotient, over, a.low // c, a.high // c),
-            self._affine(kind, base, rest, low, high),
+            self._affine(kind, quotient, over, a.low // c, a.high // c, known),
+            self._affine(kind, base, rest, low, high, known),
         )
 
     def unary(self, op: str, a: Scalar) -> Scalar:
@@ -300,8 +327,9 @@ class Numbers(Logic):
         kind = a.type
         if a.coefs == b.coefs and a.coefs and not self._depends(mask.base, a.coefs):
             base = self.space.where(mask.base, self._plain(a), self._plain(b))
-            return Scalar(kind, base, a.coefs, low, high)
-        return self.make(kind, self.space.where(mask.base, self.array(a), self.array(b)), low, high)
+            return Scalar(kind, base, a.coefs, low, high, (), joined(a.congruence, b.congruence))
+        known = joined(self.whole(a), self.whole(b)) if kind.kind in "ui" else UNKNOWN
+        return self.make(kind, self.space.where(mask.base, self.array(a), self.array(b)), low, high, known)
 
     def _plain(self, a: Scalar) -> Any:
         return a.type.dtype.type(a.type.wrap(a.base)) if isinstance(a.base, int) else a.base

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from .errors import Place, Problem
 from .lexer import Token
-from .syntax import Expression, TypeName
+from .syntax import Conditional, Expression, TypeName
 
 __all__ = ["BUILTIN_TEMPLATES", "BUILTIN_TYPES", "ParserBase"]
 
@@ -267,7 +267,17 @@ class ParserBase:
             if self.token.text in (",", ">", ">>"):
                 return type
             self.k = mark
-        return self.binary(1, stop=(">", ">>"))
+        return self._argument_value()
+
+    def _argument_value(self) -> Expression:
+        """Parse a template argument that is a value. The first `>` outside of parentheses ends it."""
+        left = self.binary(1, stop=(">", ">>"))
+        if self.token.text != "?":
+            return left
+        at = self.next().place
+        then = self._argument_value()
+        self.expect(":")
+        return Conditional(at, left, then, self._argument_value())
 
     # The subclasses define these names.
 

@@ -305,6 +305,8 @@ class Parser(StatementParser):
 
     def _declarator_rest(self, at: object, name: str, of: TypeName) -> Declarator:
         declarator = Declarator(at, name, of, self._dimensions())  # type: ignore[arg-type]
+        if self.token.text == ":" and self.tokens[self.k + 1].kind == "number":
+            self.fail("bit-fields are not in the supported language")
         self.attributes()
         if self.accept("="):
             declarator.value = self.assignment()

@@ -64,13 +64,19 @@ class Space:
         """Reinterpret the bytes of a flat array (its last axis) as another dtype."""
         raise NotImplementedError
 
-    def gather(self, flat: Any, index: Any) -> Any:
-        """Return the elements at indices, with 0 for an index out of bounds."""
+    def gather(self, flat: Any, index: Any, column: int = 0, size: int = 1) -> Any:
+        """Return the elements at indices, with 0 for an index out of bounds. Of an array with two axes, return the rows
+        at the indices, each from `column` on, and `size` elements of it."""
         raise NotImplementedError
 
     def scatter(self, flat: Any, index: Any, values: Any, kind: str) -> Any:
         """Return the array after writes at indices. Writes out of bounds are dropped. `kind` is "set", "add", "min",
         "max", "and", "or" or "xor"."""
+        raise NotImplementedError
+
+    def scatter_rows(self, rows: Any, index: Any, values: Any, kind: str, column: int) -> Any:
+        """Return the array after writes of rows of values, from `column` on, at indices of rows. Writes out of bounds
+        are dropped. `kind` is "set" or "add"."""
         raise NotImplementedError
 
     def slice(self, x: Any, start: Any, size: int) -> Any:
@@ -151,14 +157,18 @@ class NumpySpace(Space):
         raw = np.ascontiguousarray(flat).view(np.uint8)[..., :whole]
         return np.ascontiguousarray(raw).view(dtype)
 
-    def gather(self, flat: Any, index: Any) -> Any:
+    def gather(self, flat: Any, index: Any, column: int = 0, size: int = 1) -> Any:
+        if flat.ndim == 2:
+            flat = flat[:, column : column + size]
         if not flat.shape[0]:
-            return np.zeros(np.shape(index), flat.dtype)
+            return np.zeros(np.shape(index) + flat.shape[1:], flat.dtype)
         index = np.asarray(index)
         inside = (index >= 0) & (index < flat.shape[0])
         if inside.all():
             return flat[index]
-        return np.where(inside, flat[np.where(inside, index, 0)], flat.dtype.type(0))
+        elements = flat[np.where(inside, index, 0)]
+        elements[~inside] = 0
+        return elements
 
     def scatter(self, flat: Any, index: Any, values: Any, kind: str) -> Any:
         shape = np.broadcast_shapes(np.shape(index), np.shape(values))
@@ -172,6 +182,17 @@ class NumpySpace(Space):
         else:
             _UFUNCS[kind].at(flat, index, values)
         return flat
+
+    def scatter_rows(self, rows: Any, index: Any, values: Any, kind: str, column: int) -> Any:
+        inside = (index >= 0) & (index < rows.shape[0])
+        if not inside.all():
+            index, values = index[inside], values[inside]
+        part = rows[:, column : column + values.shape[1]]
+        if kind == "set":
+            part[index] = values
+        else:
+            np.add.at(part, index, values)
+        return rows
 
     def slice(self, x: Any, start: Any, size: int) -> Any:
         return x[..., int(start) : int(start) + size]
@@ -276,11 +297,12 @@ class JaxSpace(Space):
         elements = lax.bitcast_convert_type(flat, dtype)
         return elements.reshape(*lead, -1) if old > new else elements
 
-    def gather(self, flat: Any, index: Any) -> Any:
+    def gather(self, flat: Any, index: Any, column: int = 0, size: int = 1) -> Any:
         if not flat.shape[0]:
-            return jnp.zeros(jnp.shape(index), flat.dtype)
+            return jnp.zeros(jnp.shape(index) + (size,) * (flat.ndim - 1), flat.dtype)
         index = _index(index, flat.shape[0])
-        return flat.at[index].get(mode="fill", fill_value=0, wrap_negative_indices=False)
+        at = flat.at[index] if flat.ndim == 1 else flat.at[index, column : column + size]
+        return at.get(mode="fill", fill_value=0, wrap_negative_indices=False)
 
     def scatter(self, flat: Any, index: Any, values: Any, kind: str) -> Any:
         if not flat.shape[0]:
@@ -291,6 +313,10 @@ class JaxSpace(Space):
         if kind in ("and", "or", "xor"):
             return _scatter_bits(flat, index, values, kind)
         at = flat.at[index]
+        return getattr(at, kind)(values, mode="drop", wrap_negative_indices=False)
+
+    def scatter_rows(self, rows: Any, index: Any, values: Any, kind: str, column: int) -> Any:
+        at = rows.at[_index(index, rows.shape[0]), column : column + values.shape[1]]
         return getattr(at, kind)(values, mode="drop", wrap_negative_indices=False)
 
     def slice(self, x: Any, start: Any, size: int) -> Any:

@@ -60,9 +60,11 @@ class StructWalk(DeclarationWalk):
             for base in statement.bases:
                 of = self.resolve(base)
                 if isinstance(of, StructType):
+                    struct.bases[base.name] = of
                     fields.extend(of.fields)
                     for method, overloads in of.methods.items():
-                        struct.methods.setdefault(method, []).extend(overloads)
+                        if overloads is not self.constructors(of):
+                            struct.methods.setdefault(method, []).extend(overloads)
             self.run_all(statement.members)
             for field in statement.fields:
                 if field.type.reference:
@@ -187,11 +189,11 @@ class StructWalk(DeclarationWalk):
 
     def made_struct(self, type: StructType, arguments: list[Place]) -> Value:
         """Return a struct made by its constructor or, without a constructor, from the initial values of its fields."""
-        parts: list[Value] = []
+        parts = [part for base in type.bases.values() for part in self.made_struct(base, []).parts]
         declared = {f.name: f for f in type.definition.fields} if type.definition is not None else {}
         outer, self.scope = self.scope, type.scope or self.scope
         try:
-            for name, of in type.fields:
+            for name, of in type.fields[len(parts) :]:
                 field = declared.get(name)
                 value = field.value if field is not None else None
                 parts.append(self.value_as(value, of) if value is not None else self.default(of))
@@ -205,23 +207,30 @@ class StructWalk(DeclarationWalk):
             return arguments[0].get(self)
         place = CellPlace(type, self.cell(whole))
         self.overload(
-            type.name, [(self._with_initializers(s), scope) for s, scope in constructors], arguments, None, place
+            type.name, [(self._with_initializers(s, type), scope) for s, scope in constructors], arguments, None, place
         )
         return place.get(self)
 
-    def _with_initializers(self, statement: Function) -> Function:
-        """Return a constructor with its member initializers rewritten as assignments before its body."""
+    def _with_initializers(self, statement: Function, type: StructType) -> Function:
+        """Return a constructor with its initializers of members and bases rewritten as assignments before its body."""
         if not statement.initializers:
             return statement
-        from .syntax import Assign, Block, Construct, ExpressionStatement
+        from .syntax import Assign, Block, Construct, Declaration, Declarator, ExpressionStatement
 
         assert statement.body is not None
         assignments: list[Any] = []
+        at, this = statement.at, Name(statement.at, "this")
         for name, items in statement.initializers:
-            target = Member(statement.at, Name(statement.at, "this"), name, True)
-            decltype = TypeName(statement.at, "decltype", of=target)
-            value = Construct(statement.at, decltype, items, False)
-            assignments.append(ExpressionStatement(statement.at, Assign(statement.at, "", target, value)))
+            if name in type.bases and name not in type.places:
+                whole = Declarator(at, f"{name} of this", TypeName(at, name), arguments=items)
+                assignments.append(Declaration(at, [whole]))
+                fields = [(f, Member(at, Name(at, whole.name), f, False)) for f, _ in type.bases[name].fields]
+            else:
+                decltype = TypeName(at, "decltype", of=Member(at, this, name, True))
+                fields = [(name, Construct(at, decltype, items, False))]
+            for field, value in fields:
+                assign = Assign(at, "", Member(at, this, field, True), value)
+                assignments.append(ExpressionStatement(at, assign))
         body = Block(statement.body.at, [*assignments, *statement.body.body])
         return Function(statement.at, statement.name, None, statement.parameters, body, statement.templates)
 

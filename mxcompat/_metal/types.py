@@ -133,6 +133,7 @@ class StructType(Type):
         name: its name.
         fields: names and types, in order.
         definition: where it is defined (None for `complex64_t`), and the scope there.
+        bases: its base classes by name. Their fields come first.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class StructType(Type):
         self.name, self.fields, self.definition, self.scope, self.union = name, fields, definition, scope, union
         self.places = {field: k for k, (field, _) in enumerate(fields)}
         self.methods: dict[str, list[Any]] = {}
+        self.bases: dict[str, StructType] = {}
         # for an instance of a template: the template's name and the arguments
         self.arguments: tuple[str, tuple[Any, ...]] = ("", ())
 

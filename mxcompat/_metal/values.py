@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .congruence import UNKNOWN, Congruence
 from .types import BOOL, FunctionType, ScalarType, StructType, Type, VectorType, array_of, pointer_to
 
 __all__ = [
@@ -39,16 +40,23 @@ class Scalar(Value):
         low, high: bounds of an integer, or None if unknown. They are the bounds before an unsigned value is wrapped
             around, so the value may only be congruent to an integer within them.
         pins: for a bool, pairs of an axis and the only position along it at which the bool can be true.
+        known: the congruence of a base that is an array of integers.
     """
 
-    __slots__ = ("base", "coefs", "high", "low", "pins")
+    __slots__ = ("base", "coefs", "high", "known", "low", "pins")
     type: ScalarType
 
     def __init__(
         self, type: ScalarType, base: Any, coefs: tuple[tuple[int, int], ...] = (), low: int | None = None,
-        high: int | None = None, pins: tuple[tuple[int, int], ...] = (),
+        high: int | None = None, pins: tuple[tuple[int, int], ...] = (), known: Congruence = UNKNOWN,
     ) -> None:  # fmt: skip
         self.type, self.base, self.coefs, self.low, self.high, self.pins = type, base, coefs, low, high, pins
+        self.known = known
+
+    @property
+    def congruence(self) -> Congruence:
+        """The congruence of the base."""
+        return (0, self.base) if isinstance(self.base, int) else self.known
 
     @property
     def static(self) -> bool:

@@ -6,6 +6,7 @@ of 40 lines must be compiled within a second.
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -91,7 +92,15 @@ def _compile_seconds(step: Callable[..., Any], side: Callable[..., Any]) -> floa
     """
     from mxcompat.ext.debug import clear_cache, host_disabled
 
-    with host_disabled():
-        step(side)
-        clear_cache()
-        return _seconds(step, side) - _seconds(step, side)
+    before = os.environ.get("MXCOMPAT_CACHE")
+    os.environ["MXCOMPAT_CACHE"] = "0"  # otherwise the executable of an earlier run is loaded from disk
+    try:
+        with host_disabled():
+            step(side)
+            clear_cache()
+            return _seconds(step, side) - _seconds(step, side)
+    finally:
+        if before is None:
+            del os.environ["MXCOMPAT_CACHE"]
+        else:
+            os.environ["MXCOMPAT_CACHE"] = before

@@ -70,6 +70,23 @@ def test_what_follows_the_threads_is_sliced():
     assert "gather" in primitives(I + "out[i] = x[uint(x[i])];", (64,), (64, 1, 1))
 
 
+def test_a_divided_counter_is_sliced():
+    body = "for (uint j = i; j < 4096; j += 256) out[j / 8 * 8 + (7 - j % 8)] = x[j / 8 * 8 + j % 8];"
+    found = primitives(I + body, (4096,), (256, 1, 1))
+    assert "scan" in found or "while" in found
+    assert "gather" not in found
+    assert "scatter" not in found
+
+
+def test_rows_chosen_by_data_are_gathered_as_rows():
+    source = I + "int row = int(x[i / 16]); out[i] = x[row * 16 + i % 16];"
+    [gather] = [params for name, params in equations(source, (64,), (64, 1, 1)) if name == "gather"]
+    assert gather["slice_sizes"] == (1, 16)
+    source = I + "int row = int(x[i / 16]); out[row * 16 + i % 16] = x[i];"
+    [scatter] = [params for name, params in equations(source, (64,), (64, 1, 1)) if name == "scatter"]
+    assert scatter["dimension_numbers"].update_window_dims == (1,)
+
+
 def test_long_loops_stay_rolled():
     body = "float s = 0; for (int k = 0; k < N; k++) s += x[(i + k) % 64] * s; out[i] = s;"
     sizes = [len(primitives(I + body, (64,), (64, 1, 1), template=[("N", n)])) for n in (100, 1000)]
@@ -186,6 +203,8 @@ def test_a_loop_of_unknown_length_has_no_derivative_in_reverse():
         ("texture2d<float> t;", 1, 1, "texture2d is not in the supported language"),
         ("out[0] = 1;\natomic_compare_exchange_weak_explicit(p, &e, v, r, r);", 2, 1, "compare-and-swap is not"),
         ("goto end;", 1, 1, "goto is not in the supported language"),
+        ("struct B { uint a : 2; };", 1, 19, "bit-fields are not in the supported language"),
+        ("template <typename... T> int f(T... a) { return 0; }", 1, 19, "variadic templates are not in the supported"),
     ],
 )
 def test_errors_say_where(source, line, column, reason):

@@ -10,6 +10,7 @@ from .numbers import NUMBERS
 from .oddities import ODDITIES
 from .passes import PASSES
 from .programs import PROGRAMS
+from .rows import ROWS
 from .searches import SEARCHES
 from .threads import THREADS
 
@@ -27,5 +28,6 @@ CASES = {
     **COOPERATION,
     **ODDITIES,
     **PASSES,
+    **ROWS,
 }
 """Every case by its name."""

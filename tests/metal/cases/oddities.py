@@ -395,4 +395,17 @@ ODDITIES = {
         y2[i] = detail::twice(3) + twice(4) + metal::abs(-2);
         """, X, (F, F, S), tol=1e-5, header="namespace detail { inline int twice(int a) { return 2 * a; } }",
     ),
+    "base classes and conditional arguments": flat(
+        """
+        uint i = thread_position_in_grid.x;
+        Derived made(x[i]), plain;
+        y[i] = made.a + made.b * 10 + made.twice() + plain.a + plain.b;
+        y1[i] = times<LIMIT == 3 ? 5 : 7>(i) + times<(LIMIT > 3) ? 2 : LIMIT < 2 ? 4 : 6>(1);
+        """, X, (F, S), header="""
+            constant int LIMIT = 3;
+            struct Base { float a = 3; Base() {} Base(float v) : a(v + 1) {} float twice() { return 2 * a; } };
+            struct Derived : public Base { float b = 4; Derived() {} Derived(float v) : Base(v * 2), b(5) {} };
+            template <int K> int times(int v) { return K * v; }
+        """,
+    ),
 }  # fmt: skip
