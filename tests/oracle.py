@@ -10,7 +10,7 @@ and values within `tol` (default: by dtype). If real MLX raises, the exception's
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import mlx.core as real
@@ -19,7 +19,7 @@ import numpy as np
 import mxcompat.core as ours
 from mxcompat import testing
 
-__all__ = ["check", "ours", "real", "run", "same", "to_numpy"]
+__all__ = ["check", "check_together", "ours", "real", "run", "same", "to_numpy"]
 
 
 def check(fn: Callable[..., Any], *args: Any, tol: float | None = None, message: bool | None = None) -> Any:
@@ -35,6 +35,24 @@ def check(fn: Callable[..., Any], *args: Any, tol: float | None = None, message:
     if found:
         raise AssertionError("\n".join(map(str, found))) from (got if isinstance(got, Exception) else None)
     return got
+
+
+def check_together(functions: Iterable[Callable[..., Any]], *args: Any, tol: float | None = None) -> None:
+    """Check each function, as `check` does. mxcompat evaluates all results at once, so XLA compiles one program."""
+    functions = list(functions)
+    given = [ours.array(a) if isinstance(a, np.ndarray) else a for a in args]
+    results = [_result_or_error(ours, fn, given) for fn in functions]
+    ours.eval([result for result in results if not isinstance(result, Exception)])
+    for number, (fn, got) in enumerate(zip(functions, results, strict=True)):
+        found = testing.differences(run(real, fn, args), got, tol, where=f"function {number}")
+        assert not found, "\n".join(map(str, found))
+
+
+def _result_or_error(mx: Any, fn: Callable[..., Any], given: list[Any]) -> Any:
+    try:
+        return fn(mx, *given)
+    except Exception as error:
+        return error
 
 
 def run(mx: Any, fn: Callable[..., Any], args: Any = ()) -> Any:

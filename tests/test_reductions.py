@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import operator
 import subprocess
@@ -456,15 +457,18 @@ def test_long_sums_of_narrow_elements(long, dtype, host):
         assert total.dtype == (mx.sum(a[:1], axis)).dtype
         assert kept.shape == np.sum(x.astype(np.float32), axis, keepdims=True).shape
         small = 2e-2 if dtype == "bfloat16" else 2e-3 if dtype == "float16" else 1e-5  # the result is rounded once
-        wanted = (total, exact), (kept.reshape(total.shape), exact), (mean, exact / (x.size / max(total.size, 1)))
-        for got, want in wanted:
-            np.testing.assert_allclose(np.array(got.astype(mx.float32)), want, rtol=small, atol=1e-6)
-        if numpy.kind in "fV":
-            largest = mx.max(a, axis).astype(mx.float32)
-            np.testing.assert_array_equal(np.array(largest), x.astype(np.float32).max(axis))
-            g = mx.grad(lambda a: (mx.sum(a, axis) * 2).sum().astype(mx.float32))(a)
-            assert g.dtype == a.dtype
-            assert mx.all(g == 2).item()
+        results = [total.astype(mx.float32), kept.reshape(total.shape).astype(mx.float32), mean.astype(mx.float32)]
+        smooth = numpy.kind in "fV"
+        if smooth:
+            gradient = mx.grad(lambda a: (mx.sum(a, axis) * 2).sum().astype(mx.float32))(a)
+            assert gradient.dtype == a.dtype
+            results += [mx.max(a, axis).astype(mx.float32), mx.all(gradient == 2)]
+        mx.eval(results)  # in one program
+        for result, want in zip(results[:3], (exact, exact, exact / (x.size / max(total.size, 1))), strict=True):
+            np.testing.assert_allclose(np.array(result), want, rtol=small, atol=1e-6)
+        if smooth:
+            np.testing.assert_array_equal(np.array(results[3]), x.astype(np.float32).max(axis))
+            assert results[4].item()
 
 
 @pytest.mark.parametrize("host", [True, False])
@@ -478,15 +482,20 @@ def test_places_found_block_by_block(dtype, host, monkeypatch):
     clear_cache()  # drop executables compiled without these thresholds
     rng = np.random.default_rng(0)
     shapes = [(203,), (7, 31), (3, 100), (2, 5, 13), (1, 1, 77)]
+    inputs = []
     for shape in shapes if host else shapes[::2]:
         for nan in (False, True):
             x = rng.integers(0, 2 if dtype == "bool_" else 20, shape).astype(np.float32)
             if nan and "float" in dtype:
                 x[rng.random(shape) < 0.03] = np.nan
-            for axis in (None, *range(len(shape))) if host else (None, len(shape) - 1):
-                with contextlib.nullcontext() if host else mx.ext.debug.host_disabled():
-                    check(lambda m, x, axis=axis: m.argmax(m.array(x).astype(getattr(m, dtype)), axis), x)
-                    check(lambda m, x, axis=axis: m.argmin(m.array(x).astype(getattr(m, dtype)), axis, True), x)
+            inputs.append((x, (None, *range(len(shape))) if host else (None, len(shape) - 1)))
+
+    def places(m, *xs):
+        ys = [(m.array(x).astype(getattr(m, dtype)), axes) for x, (_, axes) in zip(xs, inputs, strict=True)]
+        return [(m.argmax(y, axis), m.argmin(y, axis, True)) for y, axes in ys for axis in axes]
+
+    with contextlib.nullcontext() if host else mx.ext.debug.host_disabled():
+        check(places, *[x for x, _ in inputs])
     monkeypatch.undo()
     clear_cache()
 
@@ -501,20 +510,20 @@ def test_reduced_block_by_block(dtype, host, monkeypatch):
     clear_cache()  # drop executables compiled without these thresholds
     rng = np.random.default_rng(0)
     half = dtype in ("float16", "bfloat16")
-    cases = [((203,), None), ((7, 31), (0,)), ((3, 100), (1,)), ((2, 5, 13), (0, 2)), ((1, 1, 77), (2,))]
-    for shape, axis in cases:
+    axes = {(203,): None, (7, 31): (0,), (3, 100): (1,), (2, 5, 13): (0, 2), (1, 1, 77): (2,)}
+    inputs = []
+    for shape in axes:
         x = rng.integers(0 if dtype == "bool_" else -1, 2, shape) * 1.5 if half else rng.integers(0, 2, shape) - 0.5
-        x = x.astype(np.float32)
-        names = ["sum", "mean", "all", "any", "prod", "logsumexp"] + ["var", "std"] * (dtype != "complex64")
-        for name in names if host else names[::2]:
-            with contextlib.nullcontext() if host else mx.ext.debug.host_disabled():
-                for keepdims in (False, True):
-                    check(
-                        lambda m, x, name=name, axis=axis, keepdims=keepdims: getattr(m, name)(
-                            m.array(x).astype(getattr(m, dtype)), axis, keepdims
-                        ),
-                        x,
-                    )
+        inputs.append(x.astype(np.float32))
+    names = ["sum", "mean", "all", "any", "prod", "logsumexp"] + ["var", "std"] * (dtype != "complex64")
+
+    def reduced(m, *xs):
+        ys = [m.array(x).astype(getattr(m, dtype)) for x in xs]
+        every = itertools.product(names if host else names[::2], ys, (False, True))
+        return [getattr(m, name)(y, axes[y.shape], keepdims) for name, y, keepdims in every]
+
+    with contextlib.nullcontext() if host else mx.ext.debug.host_disabled():
+        check(reduced, *inputs)
     monkeypatch.undo()
     clear_cache()
 
@@ -527,8 +536,8 @@ def test_means_of_narrow_integers_are_exact_sums(dtype, axis):
     for number in (low, high):
         x = np.full((33, (1 << 20) // 2), number, dtype)
         x[::2, 1] = low
-        found = np.array(mx.mean(mx.array(x), axis))
-        np.testing.assert_allclose(found, x.mean(axis, dtype=np.float64), rtol=1e-6)
+        mean = np.array(mx.mean(mx.array(x), axis))
+        np.testing.assert_allclose(mean, x.mean(axis, dtype=np.float64), rtol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["host", "XLA", "second"])
@@ -618,9 +627,11 @@ def test_long_sums_of_bytes_are_exact(dtype, value, way):
     shape = (1024, 1056)
     x = ours.full(shape, value, getattr(ours, dtype))
     with host_disabled() if way == "compiled" else contextlib.nullcontext():
-        for axes, count in ((None, 1024 * 1056), (0, 1024), (1, 1056), ((0, 1), 1024 * 1056)):
-            total, mean = ours.sum(x, axes), ours.mean(x, axes)
-            ours.eval(total, mean)
+        counts = {None: 1024 * 1056, 0: 1024, 1: 1056, (0, 1): 1024 * 1056}
+        results = {axes: (ours.sum(x, axes), ours.mean(x, axes)) for axes in counts}
+        ours.eval(results)
+        for axes, count in counts.items():
+            total, mean = results[axes]
             assert (np.array(total).astype(np.int64) == int(value) * count).all()
             assert np.allclose(np.array(mean), float(value), rtol=1e-6)
 
