@@ -4,7 +4,7 @@
 
 compares the value (`HOST`) and, for inexact inputs and outputs, the cotangents (`PULLBACK` with `jax.vjp`) and
 tangents (`PUSHFORWARD` with `jax.jvp`). It does the same over a batch axis (`BATCH` with `jax.vmap`), with each
-input mapped alone, then with all.
+input mapped alone, then with all. With `second=True`, it compares the derivatives of both derivatives, too.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ TOLERANCE = {**testing.TOLERANCE, "float32": 2e-6, "float64": 1e-12, "complex64"
 
 It is smaller than that between XLA and MLX, which may add in different orders.
 """
+
+
+SETTINGS = {"second": False}
+"""The default of `check` for second derivatives; `conftest.py` sets it."""
 
 
 def data(shape: tuple[int, ...], dtype: str, seed: int = 0, low: float = -3.0, high: float = 3.0) -> np.ndarray:
@@ -92,13 +96,17 @@ def check(
     grad: bool = True,
     jvp: bool = True,
     batch: bool = True,
+    second: bool | None = None,
 ) -> None:
     """Compare the interpretations of the program of `call(mx, *inputs)` with JAX's.
 
     Args:
         tolerance: replaces the dtype's. State the reason at the call.
         grad, jvp, batch: True if the ops have these rules.
+        second: True to compare second derivatives, too. The default is True in exhaustive runs only, because tracing
+            them takes JAX longer than all else; `test_second.py` has each op.
     """
+    second = SETTINGS["second"] if second is None else second
     program, given = program_of(call, inputs)
     smooth = [k for k, x in enumerate(inputs) if _inexact(x)]
     if smooth != list(range(len(smooth))):
@@ -106,17 +114,21 @@ def check(
         back = [order.index(k) for k in range(len(order))]
         check(
             lambda mx, *xs: call(mx, *[xs[k] for k in back]), *[inputs[k] for k in order],
-            tolerance=tolerance, grad=grad, jvp=jvp, batch=batch,
+            tolerance=tolerance, grad=grad, jvp=jvp, batch=batch, second=second,
         )  # fmt: skip
         return
     with np.errstate(all="ignore"):
         found = [Found("value", interpret(program, given), lambda *xs: program.replay(xs), given)]
         if smooth and any(a.dtype._kind in "fc" for a in program.out_avals):
-            found += _derivatives(program, len(smooth), given, grad, jvp)
+            found += _derivatives(program, len(smooth), given, grad, jvp, second)
         if batch:
             found += _batches(program, len(inputs), given)
     for one, want in zip(found, _by_jax(found), strict=True):
         _same(one.result, want, tolerance, one.what)
+
+
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""Options for short compilations: each executable runs once."""
 
 
 class Found(NamedTuple):
@@ -135,11 +147,14 @@ def _by_jax(found: list[Found]) -> list[list[Any]]:
         return [list(f.function(*xs)) for f, xs in zip(found, inputs, strict=True)]
 
     with jax.enable_x64(True):
-        results = jax.jit(everything)([[np.asarray(x) for x in f.inputs] for f in found])
+        arguments = [[np.asarray(x) for x in f.inputs] for f in found]
+        results = jax.jit(everything).lower(arguments).compile(QUICK)(arguments)
         return [[np.asarray(x) for x in result] for result in results]
 
 
-def _derivatives(program: Program, primals: int, given: list[Any], grad: bool, jvp: bool) -> list[Found]:
+def _derivatives(
+    program: Program, primals: int, given: list[Any], grad: bool, jvp: bool, second: bool
+) -> list[Found]:  # fmt: skip
     outs = program.out_avals
     moving = [k for k, a in enumerate(outs) if a.dtype._kind in "fc"]
     cotangents = [data(outs[k].shape, outs[k].dtype._label, 7 + k) for k in moving]
@@ -155,7 +170,8 @@ def _derivatives(program: Program, primals: int, given: list[Any], grad: bool, j
         for k, c in zip(moving, cotangents, strict=True):
             everything[k] = c
         _, got = pull_back(program, primals, given, everything)
-        found += _second(program, primals, given, cotangents, jvp)
+        if second:
+            found += _second(program, primals, given, cotangents, jvp)
         found.append(
             Found(
                 "cotangents", got,
