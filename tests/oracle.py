@@ -10,7 +10,7 @@ and values within `tol` (default: by dtype). If real MLX raises, the exception's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import mlx.core as real
@@ -37,15 +37,17 @@ def check(fn: Callable[..., Any], *args: Any, tol: float | None = None, message:
     return got
 
 
-def check_together(functions: Iterable[Callable[..., Any]], *args: Any, tol: float | None = None) -> None:
-    """Check each function, as `check` does. mxcompat evaluates all results at once, so XLA compiles one program."""
-    functions = list(functions)
+def check_together(functions: Mapping[str, Callable[..., Any]], *args: Any, tol: float | None = None) -> None:
+    """Check each function, as `check` does. mxcompat evaluates all results at once, so XLA compiles one program.
+
+    Args:
+        functions: by their names in messages.
+    """
     given = [ours.array(a) if isinstance(a, np.ndarray) else a for a in args]
-    results = [_result_or_error(ours, fn, given) for fn in functions]
-    ours.eval([result for result in results if not isinstance(result, Exception)])
-    for number, (fn, got) in enumerate(zip(functions, results, strict=True)):
-        found = testing.differences(run(real, fn, args), got, tol, where=f"function {number}")
-        assert not found, "\n".join(map(str, found))
+    results = {name: _result_or_error(ours, fn, given) for name, fn in functions.items()}
+    ours.eval([result for result in results.values() if not isinstance(result, Exception)])
+    for name, result in results.items():
+        same(result, run(real, functions[name], args), tol, name)
 
 
 def _result_or_error(mx: Any, fn: Callable[..., Any], given: list[Any]) -> Any:

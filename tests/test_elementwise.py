@@ -484,7 +484,9 @@ def test_numbers_beside_logical_operands_keep_their_dtype(name, dtype):
 
     numbers = (300, -1, 2**31, 2**40, 0, 1.5, float("nan"), 2j)
     cases = itertools.product(numbers, (False, True))
-    check_together(partial(function, number=number, is_first=is_first) for number, is_first in cases)
+    check_together(
+        {f"{number}, {is_first}": partial(function, number=number, is_first=is_first) for number, is_first in cases}
+    )
 
 
 @pytest.mark.usefixtures("tier")

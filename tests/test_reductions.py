@@ -639,10 +639,13 @@ def test_long_sums_of_bytes_are_exact(dtype, value, way):
 LONG = np.sin(np.arange(40000, dtype=np.float32)) / 2
 
 
-@pytest.mark.parametrize("shape", [(40, 1000), (1000, 40), (2, 4000, 5), (40000,)])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("inclusive", [False, True])
-@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "logcumsumexp"])
+SCANNED = [(40, 1000), (1000, 40), (2, 4000, 5), (40000,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "reverse", "inclusive"),
+    thinned(3, ["cumsum", "cumprod", "cummax", "logcumsumexp"], SCANNED, [False, True], [False, True]),
+)
 def test_scans_of_many_elements(name, shape, reverse, inclusive, xla_only):
     """Compare scans of many elements, computed sequentially or by pairs."""
 
@@ -654,9 +657,9 @@ def test_scans_of_many_elements(name, shape, reverse, inclusive, xla_only):
     check(scan, LONG.reshape(shape), tol=1e-3 if name == "cumsum" else 1e-4)
 
 
-@pytest.mark.parametrize("shape", [(40, 1000), (40000,)])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("name", ["cumprod", "logcumsumexp"])
+@pytest.mark.parametrize(
+    ("name", "shape", "reverse"), thinned(2, ["cumprod", "logcumsumexp"], [(40, 1000), (40000,)], [False, True])
+)
 def test_gradients_of_scans_of_many_elements(name, shape, reverse, xla_only):
     def loss(mx, x):
         x = 1 + x / 64 if name == "cumprod" else x
