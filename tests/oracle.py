@@ -31,9 +31,9 @@ def check(fn: Callable[..., Any], *args: Any, tol: float | None = None, message:
             binding layer.
     """
     want, got = run(real, fn, args), run(ours, fn, args)
-    found = testing.differences(want, got, tol, messages=message)
-    if found:
-        raise AssertionError("\n".join(map(str, found))) from (got if isinstance(got, Exception) else None)
+    differences = testing.differences(want, got, tol, messages=message)
+    if differences:
+        raise AssertionError("\n".join(map(str, differences))) from (got if isinstance(got, Exception) else None)
     return got
 
 
@@ -43,16 +43,16 @@ def check_together(functions: Mapping[str, Callable[..., Any]], *args: Any, tol:
     Args:
         functions: by their names in messages.
     """
-    given = [ours.array(a) if isinstance(a, np.ndarray) else a for a in args]
-    results = {name: _result_or_error(ours, fn, given) for name, fn in functions.items()}
+    arrays = [ours.array(a) if isinstance(a, np.ndarray) else a for a in args]
+    results = {name: _result_or_error(ours, fn, arrays) for name, fn in functions.items()}
     ours.eval([result for result in results.values() if not isinstance(result, Exception)])
     for name, result in results.items():
         same(result, run(real, functions[name], args), tol, name)
 
 
-def _result_or_error(mx: Any, fn: Callable[..., Any], given: list[Any]) -> Any:
+def _result_or_error(mx: Any, fn: Callable[..., Any], arrays: list[Any]) -> Any:
     try:
-        return fn(mx, *given)
+        return fn(mx, *arrays)
     except Exception as error:
         return error
 
@@ -60,8 +60,8 @@ def _result_or_error(mx: Any, fn: Callable[..., Any], given: list[Any]) -> Any:
 def run(mx: Any, fn: Callable[..., Any], args: Any = ()) -> Any:
     """Run `fn` on one side, and return the evaluated result or the exception."""
     try:
-        given = [mx.array(a) if isinstance(a, np.ndarray) else a for a in args]
-        out = fn(mx, *given)
+        arrays = [mx.array(a) if isinstance(a, np.ndarray) else a for a in args]
+        out = fn(mx, *arrays)
         mx.eval(out)
         return out
     except Exception as error:
@@ -75,5 +75,5 @@ def to_numpy(x: Any) -> np.ndarray:
 
 def same(got: Any, want: Any, tol: float | None = None, where: str = "") -> None:
     """Assert that two results, trees of arrays and other values, are the same."""
-    found = testing.differences(want, got, tol, where=where)
-    assert not found, "\n".join(map(str, found))
+    differences = testing.differences(want, got, tol, where=where)
+    assert not differences, "\n".join(map(str, differences))

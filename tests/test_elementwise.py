@@ -505,6 +505,6 @@ def test_odd_functions_are_odd_to_the_last_bit(name: str, dtype: str) -> None:
     end = 0.999 if name in ("arcsin", "arctanh", "erfinv") else 80.0
     x = np.concatenate([np.linspace(0, 0.999, 2048), np.linspace(1e-20, end, 2048)]).astype(np.float32)
     for mx in (real, ours):
-        given = mx.array(np.concatenate([x, -x])).astype(getattr(mx, dtype))
-        there, mirrored = np.split(np.array(getattr(mx, name)(given).astype(mx.float32)), 2)
+        both = mx.array(np.concatenate([x, -x])).astype(getattr(mx, dtype))
+        there, mirrored = np.split(np.array(getattr(mx, name)(both).astype(mx.float32)), 2)
         np.testing.assert_array_equal(mirrored, -there)

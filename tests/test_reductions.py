@@ -562,8 +562,8 @@ def test_derivatives_of_what_is_far_from_zero(name, ddof, mode):
 
     with mx.ext.debug.host_disabled() if mode == "XLA" else contextlib.nullcontext():
         for m in (real, ours):
-            found = np.array(function(m, m.array(x)))
-            np.testing.assert_allclose(found, exact, atol=np.abs(exact).max() * 1e-4)
+            gradient = np.array(function(m, m.array(x)))
+            np.testing.assert_allclose(gradient, exact, atol=np.abs(exact).max() * 1e-4)
             shifted = m.jvp(partial(getattr(m, name), axis=1, ddof=ddof), [m.array(x)], [m.ones(x.shape)])[1][0]
             assert np.abs(np.array(shifted)).max() < 1e-5
             still = np.array(function(m, m.full((1, 7), 0.1)))
@@ -601,15 +601,17 @@ def test_no_wide_copy_is_made(host):
     code = NO_WIDE_COPY.format(host=host)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    found = {name: int(kilobytes) for name, kilobytes in (line.rsplit(maxsplit=1) for line in done.stdout.splitlines())}
-    assert len(found) == 6
-    assert max(found.values()) < 160_000, found  # includes room for the compiler; a wide copy has 262 144
+    kilobytes_of = {
+        name: int(kilobytes) for name, kilobytes in (line.rsplit(maxsplit=1) for line in done.stdout.splitlines())
+    }
+    assert len(kilobytes_of) == 6
+    assert max(kilobytes_of.values()) < 160_000, kilobytes_of  # includes room for the compiler; a wide copy has 262 144
 
 
 AXES = [
-    *(lambda mx, made=made: made for made in (range(2), "a", {0: 1})),
-    *(lambda mx, made=made: np.array(made) for made in ([0], [-1, 0], [0, 0], [3], [0.0], [[0]])),
-    *(lambda mx, made=made: mx.array(made) for made in ([1, 2], 1)),
+    *(lambda mx, axes=axes: axes for axes in (range(2), "a", {0: 1})),
+    *(lambda mx, axes=axes: np.array(axes) for axes in ([0], [-1, 0], [0, 0], [3], [0.0], [[0]])),
+    *(lambda mx, axes=axes: mx.array(axes) for axes in ([1, 2], 1)),
     lambda mx: np.array([], np.int8),
 ]
 
