@@ -1,5 +1,5 @@
-"""Settings: by default, every third cell of the parametrized tables runs, without second derivatives. `-m exhaustive`
-runs everything.
+"""Settings: by default, every third cell of the parametrized tables runs, most without second derivatives.
+`-m exhaustive` runs everything.
 
 Each cell compiles several XLA programs to compare with.
 """
@@ -22,8 +22,10 @@ def _every_array_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _second_derivatives_in_exhaustive_runs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SETTINGS, "second", request.node.get_closest_marker("exhaustive") is not None)
+def _second_derivatives(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare second derivatives in exhaustive runs, and of the fast ops, which are decomposed for them."""
+    is_exhaustive = request.node.get_closest_marker("exhaustive") is not None
+    monkeypatch.setitem(SETTINGS, "second", is_exhaustive or request.path.name == "test_fast.py")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -103,8 +103,8 @@ def check(
     Args:
         tolerance: replaces the dtype's. State the reason at the call.
         grad, jvp, batch: True if the ops have these rules.
-        second: True to compare second derivatives, too. The default is True in exhaustive runs only, because tracing
-            them takes JAX longer than all else; `test_second.py` has each op.
+        second: True to compare second derivatives, too. `conftest.py` sets the default, which is False for most tests,
+            because tracing them takes JAX longer than all else; `test_second.py` has each op.
     """
     second = SETTINGS["second"] if second is None else second
     program, operands = program_of(call, inputs)
