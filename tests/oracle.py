@@ -10,7 +10,7 @@ and values within `tol` (default: by dtype). If real MLX raises, the exception's
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import mlx.core as real
@@ -19,7 +19,7 @@ import numpy as np
 import mxcompat.core as ours
 from mxcompat import testing
 
-__all__ = ["check", "ours", "real", "run", "same", "to_numpy"]
+__all__ = ["check", "check_together", "ours", "real", "run", "same", "to_numpy"]
 
 
 def check(fn: Callable[..., Any], *args: Any, tol: float | None = None, message: bool | None = None) -> Any:
@@ -31,17 +31,37 @@ def check(fn: Callable[..., Any], *args: Any, tol: float | None = None, message:
             binding layer.
     """
     want, got = run(real, fn, args), run(ours, fn, args)
-    found = testing.differences(want, got, tol, messages=message)
-    if found:
-        raise AssertionError("\n".join(map(str, found))) from (got if isinstance(got, Exception) else None)
+    differences = testing.differences(want, got, tol, messages=message)
+    if differences:
+        raise AssertionError("\n".join(map(str, differences))) from (got if isinstance(got, Exception) else None)
     return got
+
+
+def check_together(functions: Mapping[str, Callable[..., Any]], *args: Any, tol: float | None = None) -> None:
+    """Check each function, as `check` does. mxcompat evaluates all results at once, so XLA compiles one program.
+
+    Args:
+        functions: by their names in messages.
+    """
+    arrays = [ours.array(a) if isinstance(a, np.ndarray) else a for a in args]
+    results = {name: _result_or_error(ours, fn, arrays) for name, fn in functions.items()}
+    ours.eval([result for result in results.values() if not isinstance(result, Exception)])
+    for name, result in results.items():
+        same(result, run(real, functions[name], args), tol, name)
+
+
+def _result_or_error(mx: Any, fn: Callable[..., Any], arrays: list[Any]) -> Any:
+    try:
+        return fn(mx, *arrays)
+    except Exception as error:
+        return error
 
 
 def run(mx: Any, fn: Callable[..., Any], args: Any = ()) -> Any:
     """Run `fn` on one side, and return the evaluated result or the exception."""
     try:
-        given = [mx.array(a) if isinstance(a, np.ndarray) else a for a in args]
-        out = fn(mx, *given)
+        arrays = [mx.array(a) if isinstance(a, np.ndarray) else a for a in args]
+        out = fn(mx, *arrays)
         mx.eval(out)
         return out
     except Exception as error:
@@ -55,5 +75,5 @@ def to_numpy(x: Any) -> np.ndarray:
 
 def same(got: Any, want: Any, tol: float | None = None, where: str = "") -> None:
     """Assert that two results, trees of arrays and other values, are the same."""
-    found = testing.differences(want, got, tol, where=where)
-    assert not found, "\n".join(map(str, found))
+    differences = testing.differences(want, got, tol, where=where)
+    assert not differences, "\n".join(map(str, differences))

@@ -99,17 +99,17 @@ def seen(mx: Any, dtype: str, bits: np.ndarray, cases: dict[str, Callable[..., A
     """Return the bits of each case, for each dtype, or the exception."""
     x = mx.array(bits).astype(mx.bool_) if dtype == "bool_" else taken_for(mx, mx.array(bits), dtype)
     i, m = mx.array(INDEX), mx.array(MASK)
-    found: list[Any] = []
+    results: list[Any] = []
     with mx.stream(mx.cpu):
         for case in cases.values():
             y = case(mx, x, i, m)
             for other in views:
                 try:
-                    found.append(taken_for(mx, y, other))
+                    results.append(taken_for(mx, y, other))
                 except ValueError as error:
-                    found.append(error)
-        mx.eval([a for a in found if isinstance(a, mx.array)])
-        return [str(a) if isinstance(a, Exception) else plain(mx, a) for a in found]
+                    results.append(error)
+        mx.eval([a for a in results if isinstance(a, mx.array)])
+        return [str(a) if isinstance(a, Exception) else plain(mx, a) for a in results]
 
 
 def plain(mx: Any, a: Any) -> np.ndarray:
@@ -134,16 +134,28 @@ def check(dtype: str, cases: dict[str, Callable[..., Any]], views: list[str], ti
 
 
 TIERS = pytest.mark.parametrize("tier", [nullcontext, host_disabled], ids=["numpy", "xla"])
+COMPILED = ("bool_", "uint8", "float16", "bfloat16", "float32", "int64", "complex64")
+"""Dtypes that XLA compiles by default: each size and kind, since a cell is three seconds of processor time."""
+CELLS = pytest.mark.parametrize(
+    ("dtype", "tier"),
+    [
+        *(pytest.param(dtype, nullcontext, id=f"{dtype}-numpy") for dtype in SIZES),
+        *(
+            pytest.param(
+                dtype, host_disabled, id=f"{dtype}-xla", marks=[] if dtype in COMPILED else pytest.mark.exhaustive
+            )
+            for dtype in SIZES
+        ),
+    ],
+)
 
 
-@TIERS
-@pytest.mark.parametrize("dtype", SIZES)
+@CELLS
 def test_view(dtype: str, tier: Any) -> None:
     check(dtype, ARRANGED, [*SIZES], tier)
 
 
-@TIERS
-@pytest.mark.parametrize("dtype", SIZES)
+@CELLS
 def test_chains_of_views(dtype: str, tier: Any) -> None:
     """Compare chains of views to wider and narrower types, in one graph."""
     others = [d for d in SIZES if d != "bool_"]
@@ -172,8 +184,7 @@ def test_view_over_an_axis(axis: int, tier: Any) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-@TIERS
-@pytest.mark.parametrize("dtype", SIZES)
+@CELLS
 def test_moves(dtype: str, tier: Any) -> None:
     check(dtype, MOVED, [{1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}[SIZES[dtype]]], tier)
 

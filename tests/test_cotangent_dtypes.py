@@ -1,5 +1,7 @@
 """Custom rules that return cotangents of another dtype than the arguments': real MLX propagates them unchanged."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,8 @@ import mxcompat.core as mx
 from mxcompat import ext
 from mxcompat._graph.run.background import settle
 from tests.expressions import cases
-from tests.oracle import check
+from tests.oracle import check, check_together
+from tests.thinned import thinned
 
 X = np.array([[0.25, 0.5, 1.5], [2.0, 0.75, 1.25]], np.float32)
 FLOATS = ["bfloat16", "float16", "float32", "complex64"]
@@ -52,12 +55,13 @@ READING = [road for road in ROADS if road not in ("compile of grad", "vmap of gr
 """Functions whose arrays have values, which a rule may read."""
 
 
-@pytest.mark.parametrize("returned", RETURNED)
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize(
-    ("road", "reads"), [*[(road, False) for road in ROADS], *[(road, True) for road in READING]]
-)  # fmt: skip
-def test_gradients_keep_it(road, dtype, returned, reads):
+WAYS = [*[(road, False) for road in ROADS], *[(road, True) for road in READING]]
+
+
+@pytest.mark.parametrize(("way", "dtype", "returned"), thinned(3, WAYS, FLOATS, RETURNED))
+def test_gradients_keep_it(way, dtype, returned):
+    road, reads = way
+
     def derived(mx, x):
         return ROADS[road](mx, returning(mx, returned, reads), x.astype(getattr(mx, dtype)))
 
@@ -122,18 +126,22 @@ mx.checkpoint(lambda y: y * y + y)(x)
 mx.custom_function(lambda y: y * y)(x)
 """
 )
+TOGETHER = 9
+"""Number of expressions whose gradients are one program."""
 PAIRS = [("bfloat16", "float32"), ("float16", "float32"), ("float32", "bfloat16"), ("bfloat16", "float16")]
 
 
-@pytest.mark.parametrize("expression", BEFORE)
-@pytest.mark.parametrize(("dtype", "returned"), PAIRS)
-def test_it_depends_on_the_ops_before_the_call(expression, dtype, returned):
-    def derived(mx, x):
+@pytest.mark.parametrize(("start", "pair"), thinned(2, range(0, len(BEFORE), TOGETHER), PAIRS))
+def test_it_depends_on_the_ops_before_the_call(start, pair):
+    dtype, returned = pair
+
+    def derived(mx, x, expression):
         x = x.astype(getattr(mx, dtype))
         f, w = returning(mx, returned), mx.sin(x)
         return mx.grad(lambda x: f(eval(expression, {"mx": mx, "x": x, "w": w})).sum())(x)
 
-    check(derived, X, tol=3 * HALF)  # sums of a few such products
+    functions = {expression: partial(derived, expression=expression) for expression in BEFORE[start : start + TOGETHER]}
+    check_together(functions, X, tol=3 * HALF)  # sums of a few such products
 
 
 @pytest.mark.parametrize("expression", ["x * w", "x + w", "mx.exp(x)", "x @ w.T", "mx.abs(x)", "x.sum(axis=0)"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from functools import partial
+
 import numpy as np
 import pytest
 
 from tests.expressions import cases, check_derivatives, evaluate, vjp
-from tests.oracle import check, ours, real
+from tests.oracle import check, check_together, ours, real
 
 ARITHMETIC = """
 A([7,-7,0])//0
@@ -475,9 +478,15 @@ def test_a_dependency_is_evaluated_with_its_dependents() -> None:
 @pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
 @pytest.mark.parametrize("dtype", ["bool_", "uint8", "int8", "uint64", "float16", "complex64"])
 def test_numbers_beside_logical_operands_keep_their_dtype(name, dtype):
-    for number in (300, -1, 2**31, 2**40, 0, 1.5, float("nan"), 2j):
-        check(lambda mx, v=number: getattr(mx, name)(mx.array([0, 1, 2]).astype(getattr(mx, dtype)), v))
-        check(lambda mx, v=number: getattr(mx, name)(v, mx.array([0, 1, 2]).astype(getattr(mx, dtype))))
+    def function(mx, number, is_first):
+        x = mx.array([0, 1, 2]).astype(getattr(mx, dtype))
+        return getattr(mx, name)(*((number, x) if is_first else (x, number)))
+
+    numbers = (300, -1, 2**31, 2**40, 0, 1.5, float("nan"), 2j)
+    cases = itertools.product(numbers, (False, True))
+    check_together(
+        {f"{number}, {is_first}": partial(function, number=number, is_first=is_first) for number, is_first in cases}
+    )
 
 
 @pytest.mark.usefixtures("tier")
@@ -496,6 +505,6 @@ def test_odd_functions_are_odd_to_the_last_bit(name: str, dtype: str) -> None:
     end = 0.999 if name in ("arcsin", "arctanh", "erfinv") else 80.0
     x = np.concatenate([np.linspace(0, 0.999, 2048), np.linspace(1e-20, end, 2048)]).astype(np.float32)
     for mx in (real, ours):
-        given = mx.array(np.concatenate([x, -x])).astype(getattr(mx, dtype))
-        there, mirrored = np.split(np.array(getattr(mx, name)(given).astype(mx.float32)), 2)
+        both = mx.array(np.concatenate([x, -x])).astype(getattr(mx, dtype))
+        there, mirrored = np.split(np.array(getattr(mx, name)(both).astype(mx.float32)), 2)
         np.testing.assert_array_equal(mirrored, -there)

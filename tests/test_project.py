@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,19 +34,31 @@ def layer(module):
     return LAYERS.index(parts[1]) if len(parts) > 1 and parts[1] in LAYERS else len(LAYERS)
 
 
+@cache
+def tree_of(path):
+    """Return the syntax tree of a file. Callers share it, so they leave it unchanged."""
+    return ast.parse(path.read_text())
+
+
+def for_type_checkers(tree):
+    """Return the nodes that only type checkers see."""
+    guarded = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
+    return {node for guard in guarded for statement in guard.body for node in ast.walk(statement)}
+
+
 def imports(path, for_types=True):
     """Yield the full name of every module that a file imports, at any place in the file, also by `import_module`.
 
     With `for_types=False`, imports for type checkers alone are left out.
     """
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and not for_types and "TYPE_CHECKING" in ast.unparse(node.test):
-            node.body = [ast.Pass()]
+    tree = tree_of(path)
+    left_out = set() if for_types else for_type_checkers(tree)
     package = module_name(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
     for node in ast.walk(tree):
+        if node in left_out:
+            continue
         if isinstance(node, ast.Import):
             yield from (item.name for item in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -80,9 +93,9 @@ def test_imports_are_seen():
 def test_the_layers_know_their_order():
     assert [layer(f"mxcompat.{name}.x") for name in LAYERS] == list(range(10))
     assert layer("mxcompat.core") == layer("mxcompat") == 10
-    found = list(imports(ROOT / "mxcompat" / "_ops" / "define.py"))
-    assert "mxcompat._graph.ir.op" in found
-    assert "mxcompat._array.operands" in found
+    imported = list(imports(ROOT / "mxcompat" / "_ops" / "define.py"))
+    assert "mxcompat._graph.ir.op" in imported
+    assert "mxcompat._array.operands" in imported
 
 
 def test_no_modules_import_each_other():
@@ -104,8 +117,7 @@ def test_files_are_short():
 
 
 def test_every_file_says_what_it_is():
-    texts = {str(p.relative_to(ROOT)): p.read_text() for p in SOURCES}
-    silent = [name for name, text in texts.items() if text.strip() and not ast.get_docstring(ast.parse(text))]
+    silent = [str(p.relative_to(ROOT)) for p in SOURCES if tree_of(p).body and not ast.get_docstring(tree_of(p))]
     assert not silent
 
 
@@ -123,7 +135,7 @@ def test_nothing_stray_is_kept():
 def unpromised_names(path):
     """Yield the names in a file that JAX, jaxlib and CPython do not promise: their private modules, also in a string,
     private attributes of imported modules, and reference counts."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
     for name in imports(path):
         if not name.startswith(("mxcompat", "__future__")):
@@ -145,19 +157,19 @@ def unpromised_names(path):
 
 
 def test_one_folder_has_what_is_not_promised():
-    found = {p.relative_to(ROOT).as_posix(): [*unpromised_names(p)] for p in SOURCES}
-    elsewhere = {name: names for name, names in found.items() if names and "/_compat/" not in name}
+    unpromised = {p.relative_to(ROOT).as_posix(): [*unpromised_names(p)] for p in SOURCES}
+    elsewhere = {name: names for name, names in unpromised.items() if names and "/_compat/" not in name}
     assert elsewhere == {}
 
 
 def test_what_is_not_promised_is_seen():
-    found = {p.name: {*unpromised_names(p)} for p in SOURCES if p.parent.name == "_compat"}
-    assert {"jax._src.interpreters.pxla", "jaxlib._jax"} <= found["jax_internals.py"]
-    assert {"jaxlib.mlir.ir", "jaxlib.mlir.dialects.stablehlo"} <= found["dialects.py"]
-    assert {"jax._src.api", "threading._shutdown", "atexit._run_exitfuncs"} <= found["processes.py"]
-    assert "jax.experimental.serialize_executable" in found["xla.py"]
-    assert "sys.getrefcount" in found["references.py"]
-    assert {"sys._getframe", "_signal"} <= found["python.py"]
+    unpromised = {p.name: {*unpromised_names(p)} for p in SOURCES if p.parent.name == "_compat"}
+    assert {"jax._src.interpreters.pxla", "jaxlib._jax"} <= unpromised["jax_internals.py"]
+    assert {"jaxlib.mlir.ir", "jaxlib.mlir.dialects.stablehlo"} <= unpromised["dialects.py"]
+    assert {"jax._src.api", "threading._shutdown", "atexit._run_exitfuncs"} <= unpromised["processes.py"]
+    assert "jax.experimental.serialize_executable" in unpromised["xla.py"]
+    assert "sys.getrefcount" in unpromised["references.py"]
+    assert {"sys._getframe", "_signal"} <= unpromised["python.py"]
 
 
 def run(code):
@@ -255,8 +267,8 @@ def _run_ci(home, **environment):
             (home / "bin" / tool).symlink_to(shutil.which(tool))
     environment = {"HOME": str(home), "PATH": f"{home}/bin", "PYENV_ROOT": str(home / "pyenv"), **environment}
     command = [shutil.which("bash"), ROOT / ".ci" / "run"]
-    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
-    return found.returncode, re.findall("tested by (.*)", found.stdout), found.stdout + found.stderr
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    return done.returncode, re.findall("tested by (.*)", done.stdout), done.stdout + done.stderr
 
 
 def test_ci_tests_with_the_oldest_and_the_newest_python(tmp_path):
@@ -278,8 +290,10 @@ def test_ci_tests_with_the_oldest_and_the_newest_python(tmp_path):
 def test_the_readmes_links_lead_somewhere():
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            made = target.startswith(("https://", "reference/"))  # docs/_build creates the references, see test_docs
-            assert made or (page.parent / target).exists(), f"{page.name}: {target}"
+            is_built = target.startswith(
+                ("https://", "reference/")
+            )  # docs/_build creates the references, see test_docs
+            assert is_built or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_the_map_has_every_folder():
@@ -322,7 +336,7 @@ def test_extras(extra):
 
 def numbers_at_module_level(path):
     """Return the module-level names that a file binds to numbers, or to expressions of numbers only."""
-    for node in ast.parse(path.read_text()).body:
+    for node in tree_of(path).body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             plain = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.unaryop, ast.operator)
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
@@ -383,7 +397,7 @@ def test_a_threshold_has_a_name_of_its_own():
     """Test that no name is bound twice in the modules of policy. The package imports all, so the last one would win."""
     names = Counter()
     for path in (ROOT / "mxcompat" / "_graph" / "policy").glob("*.py"):
-        for node in ast.parse(path.read_text()).body:
+        for node in tree_of(path).body:
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             names.update(n.id for target in targets if target for n in ast.walk(target) if isinstance(n, ast.Name))
     assert len(names) > 100

@@ -75,11 +75,13 @@ def _with(*values: float) -> np.ndarray:
 def test_what_is_no_number(mode: str, dtype: str) -> None:
     """Compare NaN and infinity; in mode "affine" a group's range excludes them."""
     w = _with(np.nan, np.inf, -np.inf, 3e38)
-    check(lambda mx, w: mx.quantize(w.astype(getattr(mx, dtype)), mode=mode), w)
     alone = np.repeat(np.array([[np.nan], [np.inf], [-np.inf]], np.float32), 64, 1)
-    check(lambda mx, w: mx.quantize(w.astype(getattr(mx, dtype)), mode=mode), alone)
-    if mode == "affine":
-        check(lambda mx, w: mx.dequantize(*mx.quantize(w.astype(getattr(mx, dtype)))), w)
+
+    def quantized(mx: Any, *matrices: Any) -> list:
+        parts = [mx.quantize(w.astype(getattr(mx, dtype)), mode=mode) for w in matrices]
+        return [*parts, mx.dequantize(*parts[0])] if mode == "affine" else parts
+
+    check(quantized, w, alone)
 
 
 def test_far_from_all_codes() -> None:

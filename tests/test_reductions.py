@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import operator
 import subprocess
@@ -456,15 +457,18 @@ def test_long_sums_of_narrow_elements(long, dtype, host):
         assert total.dtype == (mx.sum(a[:1], axis)).dtype
         assert kept.shape == np.sum(x.astype(np.float32), axis, keepdims=True).shape
         small = 2e-2 if dtype == "bfloat16" else 2e-3 if dtype == "float16" else 1e-5  # the result is rounded once
-        wanted = (total, exact), (kept.reshape(total.shape), exact), (mean, exact / (x.size / max(total.size, 1)))
-        for got, want in wanted:
-            np.testing.assert_allclose(np.array(got.astype(mx.float32)), want, rtol=small, atol=1e-6)
-        if numpy.kind in "fV":
-            largest = mx.max(a, axis).astype(mx.float32)
-            np.testing.assert_array_equal(np.array(largest), x.astype(np.float32).max(axis))
-            g = mx.grad(lambda a: (mx.sum(a, axis) * 2).sum().astype(mx.float32))(a)
-            assert g.dtype == a.dtype
-            assert mx.all(g == 2).item()
+        results = [total.astype(mx.float32), kept.reshape(total.shape).astype(mx.float32), mean.astype(mx.float32)]
+        smooth = numpy.kind in "fV"
+        if smooth:
+            gradient = mx.grad(lambda a: (mx.sum(a, axis) * 2).sum().astype(mx.float32))(a)
+            assert gradient.dtype == a.dtype
+            results += [mx.max(a, axis).astype(mx.float32), mx.all(gradient == 2)]
+        mx.eval(results)  # in one program
+        for result, want in zip(results[:3], (exact, exact, exact / (x.size / max(total.size, 1))), strict=True):
+            np.testing.assert_allclose(np.array(result), want, rtol=small, atol=1e-6)
+        if smooth:
+            np.testing.assert_array_equal(np.array(results[3]), x.astype(np.float32).max(axis))
+            assert results[4].item()
 
 
 @pytest.mark.parametrize("host", [True, False])
@@ -478,15 +482,20 @@ def test_places_found_block_by_block(dtype, host, monkeypatch):
     clear_cache()  # drop executables compiled without these thresholds
     rng = np.random.default_rng(0)
     shapes = [(203,), (7, 31), (3, 100), (2, 5, 13), (1, 1, 77)]
+    inputs = []
     for shape in shapes if host else shapes[::2]:
         for nan in (False, True):
             x = rng.integers(0, 2 if dtype == "bool_" else 20, shape).astype(np.float32)
             if nan and "float" in dtype:
                 x[rng.random(shape) < 0.03] = np.nan
-            for axis in (None, *range(len(shape))) if host else (None, len(shape) - 1):
-                with contextlib.nullcontext() if host else mx.ext.debug.host_disabled():
-                    check(lambda m, x, axis=axis: m.argmax(m.array(x).astype(getattr(m, dtype)), axis), x)
-                    check(lambda m, x, axis=axis: m.argmin(m.array(x).astype(getattr(m, dtype)), axis, True), x)
+            inputs.append((x, (None, *range(len(shape))) if host else (None, len(shape) - 1)))
+
+    def places(m, *xs):
+        ys = [(m.array(x).astype(getattr(m, dtype)), axes) for x, (_, axes) in zip(xs, inputs, strict=True)]
+        return [(m.argmax(y, axis), m.argmin(y, axis, True)) for y, axes in ys for axis in axes]
+
+    with contextlib.nullcontext() if host else mx.ext.debug.host_disabled():
+        check(places, *[x for x, _ in inputs])
     monkeypatch.undo()
     clear_cache()
 
@@ -501,20 +510,20 @@ def test_reduced_block_by_block(dtype, host, monkeypatch):
     clear_cache()  # drop executables compiled without these thresholds
     rng = np.random.default_rng(0)
     half = dtype in ("float16", "bfloat16")
-    cases = [((203,), None), ((7, 31), (0,)), ((3, 100), (1,)), ((2, 5, 13), (0, 2)), ((1, 1, 77), (2,))]
-    for shape, axis in cases:
+    axes = {(203,): None, (7, 31): (0,), (3, 100): (1,), (2, 5, 13): (0, 2), (1, 1, 77): (2,)}
+    inputs = []
+    for shape in axes:
         x = rng.integers(0 if dtype == "bool_" else -1, 2, shape) * 1.5 if half else rng.integers(0, 2, shape) - 0.5
-        x = x.astype(np.float32)
-        names = ["sum", "mean", "all", "any", "prod", "logsumexp"] + ["var", "std"] * (dtype != "complex64")
-        for name in names if host else names[::2]:
-            with contextlib.nullcontext() if host else mx.ext.debug.host_disabled():
-                for keepdims in (False, True):
-                    check(
-                        lambda m, x, name=name, axis=axis, keepdims=keepdims: getattr(m, name)(
-                            m.array(x).astype(getattr(m, dtype)), axis, keepdims
-                        ),
-                        x,
-                    )
+        inputs.append(x.astype(np.float32))
+    names = ["sum", "mean", "all", "any", "prod", "logsumexp"] + ["var", "std"] * (dtype != "complex64")
+
+    def reduced(m, *xs):
+        ys = [m.array(x).astype(getattr(m, dtype)) for x in xs]
+        every = itertools.product(names if host else names[::2], ys, (False, True))
+        return [getattr(m, name)(y, axes[y.shape], keepdims) for name, y, keepdims in every]
+
+    with contextlib.nullcontext() if host else mx.ext.debug.host_disabled():
+        check(reduced, *inputs)
     monkeypatch.undo()
     clear_cache()
 
@@ -527,8 +536,8 @@ def test_means_of_narrow_integers_are_exact_sums(dtype, axis):
     for number in (low, high):
         x = np.full((33, (1 << 20) // 2), number, dtype)
         x[::2, 1] = low
-        found = np.array(mx.mean(mx.array(x), axis))
-        np.testing.assert_allclose(found, x.mean(axis, dtype=np.float64), rtol=1e-6)
+        mean = np.array(mx.mean(mx.array(x), axis))
+        np.testing.assert_allclose(mean, x.mean(axis, dtype=np.float64), rtol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["host", "XLA", "second"])
@@ -553,8 +562,8 @@ def test_derivatives_of_what_is_far_from_zero(name, ddof, mode):
 
     with mx.ext.debug.host_disabled() if mode == "XLA" else contextlib.nullcontext():
         for m in (real, ours):
-            found = np.array(function(m, m.array(x)))
-            np.testing.assert_allclose(found, exact, atol=np.abs(exact).max() * 1e-4)
+            gradient = np.array(function(m, m.array(x)))
+            np.testing.assert_allclose(gradient, exact, atol=np.abs(exact).max() * 1e-4)
             shifted = m.jvp(partial(getattr(m, name), axis=1, ddof=ddof), [m.array(x)], [m.ones(x.shape)])[1][0]
             assert np.abs(np.array(shifted)).max() < 1e-5
             still = np.array(function(m, m.full((1, 7), 0.1)))
@@ -592,15 +601,17 @@ def test_no_wide_copy_is_made(host):
     code = NO_WIDE_COPY.format(host=host)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    found = {name: int(kilobytes) for name, kilobytes in (line.rsplit(maxsplit=1) for line in done.stdout.splitlines())}
-    assert len(found) == 6
-    assert max(found.values()) < 160_000, found  # includes room for the compiler; a wide copy has 262 144
+    kilobytes_of = {
+        name: int(kilobytes) for name, kilobytes in (line.rsplit(maxsplit=1) for line in done.stdout.splitlines())
+    }
+    assert len(kilobytes_of) == 6
+    assert max(kilobytes_of.values()) < 160_000, kilobytes_of  # includes room for the compiler; a wide copy has 262 144
 
 
 AXES = [
-    *(lambda mx, made=made: made for made in (range(2), "a", {0: 1})),
-    *(lambda mx, made=made: np.array(made) for made in ([0], [-1, 0], [0, 0], [3], [0.0], [[0]])),
-    *(lambda mx, made=made: mx.array(made) for made in ([1, 2], 1)),
+    *(lambda mx, axes=axes: axes for axes in (range(2), "a", {0: 1})),
+    *(lambda mx, axes=axes: np.array(axes) for axes in ([0], [-1, 0], [0, 0], [3], [0.0], [[0]])),
+    *(lambda mx, axes=axes: mx.array(axes) for axes in ([1, 2], 1)),
     lambda mx: np.array([], np.int8),
 ]
 
@@ -618,9 +629,11 @@ def test_long_sums_of_bytes_are_exact(dtype, value, way):
     shape = (1024, 1056)
     x = ours.full(shape, value, getattr(ours, dtype))
     with host_disabled() if way == "compiled" else contextlib.nullcontext():
-        for axes, count in ((None, 1024 * 1056), (0, 1024), (1, 1056), ((0, 1), 1024 * 1056)):
-            total, mean = ours.sum(x, axes), ours.mean(x, axes)
-            ours.eval(total, mean)
+        counts = {None: 1024 * 1056, 0: 1024, 1: 1056, (0, 1): 1024 * 1056}
+        results = {axes: (ours.sum(x, axes), ours.mean(x, axes)) for axes in counts}
+        ours.eval(results)
+        for axes, count in counts.items():
+            total, mean = results[axes]
             assert (np.array(total).astype(np.int64) == int(value) * count).all()
             assert np.allclose(np.array(mean), float(value), rtol=1e-6)
 
@@ -628,10 +641,13 @@ def test_long_sums_of_bytes_are_exact(dtype, value, way):
 LONG = np.sin(np.arange(40000, dtype=np.float32)) / 2
 
 
-@pytest.mark.parametrize("shape", [(40, 1000), (1000, 40), (2, 4000, 5), (40000,)])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("inclusive", [False, True])
-@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "logcumsumexp"])
+SCANNED = [(40, 1000), (1000, 40), (2, 4000, 5), (40000,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "reverse", "inclusive"),
+    thinned(3, ["cumsum", "cumprod", "cummax", "logcumsumexp"], SCANNED, [False, True], [False, True]),
+)
 def test_scans_of_many_elements(name, shape, reverse, inclusive, xla_only):
     """Compare scans of many elements, computed sequentially or by pairs."""
 
@@ -643,9 +659,9 @@ def test_scans_of_many_elements(name, shape, reverse, inclusive, xla_only):
     check(scan, LONG.reshape(shape), tol=1e-3 if name == "cumsum" else 1e-4)
 
 
-@pytest.mark.parametrize("shape", [(40, 1000), (40000,)])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("name", ["cumprod", "logcumsumexp"])
+@pytest.mark.parametrize(
+    ("name", "shape", "reverse"), thinned(2, ["cumprod", "logcumsumexp"], [(40, 1000), (40000,)], [False, True])
+)
 def test_gradients_of_scans_of_many_elements(name, shape, reverse, xla_only):
     def loss(mx, x):
         x = 1 + x / 64 if name == "cumprod" else x

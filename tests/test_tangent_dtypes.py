@@ -1,5 +1,7 @@
 """Tangents of another dtype than their value's: real MLX propagates them with each op's dtype."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,8 @@ import mxcompat.core as mx
 from mxcompat import ext
 from mxcompat._graph.run.background import settle
 from tests.expressions import cases
-from tests.oracle import check
+from tests.oracle import check, check_together
+from tests.thinned import thinned
 
 X = np.array([[0.25, 0.5, 1.5], [2.0, 0.75, 1.25]], np.float32)
 T = np.array([[1, 2, 3], [4, 5, 6.5]], np.float32)
@@ -110,31 +113,32 @@ mx.argmax(x, axis=1)
 mx.argpartition(x, 1)
 """
 )
+TOGETHER = 9
+"""Number of functions whose tangents are one program."""
 PAIRS = [("bfloat16", "float32"), ("float32", "bfloat16"), ("float16", "bfloat16"), ("float16", "int32")]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize(("dtype", "tangent"), PAIRS)
-def test_each_op_has_its_way(function, dtype, tangent):
+def tangent_of(function, dtype, tangent):
     def derived(mx, x, t):
         w = mx.sin(x).astype(getattr(mx, dtype))
         return pushed(mx, lambda x: eval(function, {"mx": mx, "x": x, "w": w}), x, t, dtype, tangent)
 
-    check(derived, X, T, tol=HALF)
+    return derived
+
+
+@pytest.mark.parametrize(("start", "pair"), thinned(2, range(0, len(FUNCTIONS), TOGETHER), PAIRS))
+def test_each_op_has_its_way(start, pair):
+    dtype, tangent = pair
+    functions = FUNCTIONS[start : start + TOGETHER]
+    check_together({function: tangent_of(function, dtype, tangent) for function in functions}, X, T, tol=HALF)
 
 
 SOME = ["x", "x + w", "x * w", "x.sum()", "mx.exp(x)", "x[1:]", "x * x + x", "mx.max(x)"]
 
 
-@pytest.mark.parametrize("function", SOME)
-@pytest.mark.parametrize("tangent", TANGENTS)
-@pytest.mark.parametrize("dtype", [*FLOATS, "complex64", "int32"])
-def test_any_dtypes(function, dtype, tangent):
-    def derived(mx, x, t):
-        w = mx.sin(x).astype(getattr(mx, dtype))
-        return pushed(mx, lambda x: eval(function, {"mx": mx, "x": x, "w": w}), x, t, dtype, tangent)
-
-    check(derived, X, T, tol=HALF)
+@pytest.mark.parametrize(("dtype", "tangent"), thinned(2, [*FLOATS, "complex64", "int32"], TANGENTS))
+def test_any_dtypes(dtype, tangent):
+    check_together({function: tangent_of(function, dtype, tangent) for function in SOME}, X, T, tol=HALF)
 
 
 @pytest.mark.parametrize(
@@ -214,13 +218,14 @@ for CONSTANT in ("jvp of jvp of the tangent", "jvp of grad"):
 
 
 @pytest.mark.parametrize(("dtype", "tangent"), PAIRS[:3])
-@pytest.mark.parametrize(("road", "function"), ALONG)
-def test_nested(road, dtype, tangent, function):
-    def derived(mx, x, t):
+@pytest.mark.parametrize("road", NESTED)
+def test_nested(road, dtype, tangent):
+    def derived(mx, x, t, function):
         x, t = x.astype(getattr(mx, dtype)), t.astype(getattr(mx, tangent))
         return NESTED[road](mx, lambda x: eval(function, {"mx": mx, "x": x}), x, t)
 
-    check(derived, X, T, tol=2 * HALF)
+    functions = {function: partial(derived, function=function) for way, function in ALONG if way == road}
+    check_together(functions, X, T, tol=2 * HALF)
 
 
 def returning(mx, dtype, reads=False, seen=None):
@@ -257,12 +262,13 @@ for SUM in ("complex64", "int32"):
 READING = ["jvp", "sum", "product", "another dtype", "jvp of compile", "within another", "twice"]
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize(
-    ("road", "returned", "reads"),
-    [(road, dtype, reads) for road, dtype in RETURNED for reads in (False, True) if road in READING or not reads],
-)
-def test_rules_of_custom_functions(road, dtype, returned, reads):
+WAYS = [(*way, reads) for way in RETURNED for reads in (False, True) if way[0] in READING or not reads]
+
+
+@pytest.mark.parametrize(("way", "dtype"), thinned(2, WAYS, FLOATS))
+def test_rules_of_custom_functions(way, dtype):
+    road, returned, reads = way
+
     def derived(mx, x):
         return ROADS[road](mx, returning(mx, returned, reads), x.astype(getattr(mx, dtype)))
 
@@ -286,9 +292,9 @@ def test_without_shapes():
     shapeless = mx.compile(push, shapeless=True)
     for n in (3, 4, 5):
         x, t = mx.arange(n).astype(mx.float16), mx.arange(n) * 0.5
-        found = shapeless(x, t)
-        assert found.dtype == mx.float32
-        assert found.tolist() == push(x, t).tolist()
+        tangent = shapeless(x, t)
+        assert tangent.dtype == mx.float32
+        assert tangent.tolist() == push(x, t).tolist()
 
 
 @pytest.mark.usefixtures("xla_only")

@@ -14,6 +14,7 @@ import pytest
 
 from mxcompat._graph.passes.integers import wrap_around
 from tests.oracle import check
+from tests.thinned import thinned
 
 pytestmark = pytest.mark.usefixtures("xla_only")
 
@@ -55,16 +56,15 @@ def test_middle_squares() -> None:
     """Compare a random generator whose next state is its last product."""
 
     def drawn(mx: Any, x: Any) -> Any:
-        found = []
+        states = [x]
         for _ in range(6):
-            x = (x * x // 100) % 10000 + 12345678
-            found.append(x)
-        return found
+            states.append((states[-1] * states[-1] // 100) % 10000 + 12345678)
+        return states[1:]
 
     check(drawn, np.array([12345], np.int32))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", thinned(2, range(4)))
 def test_any_expressions(seed: int) -> None:
     """Compare nested expressions of edge cases, in all dtypes."""
     names = [*LEAST, *(f"u{name}" for name in LEAST)]
@@ -74,23 +74,23 @@ def test_any_expressions(seed: int) -> None:
             return draw.choice(xs)
         x, y = (expression(mx, draw, xs, depth - 1) for _ in range(2))
         one, count = (mx.array(n, x.dtype) for n in (1, draw.choice([2, 3, 7, 8])))
-        made = [
+        expressions = [
             lambda: x + y, lambda: x - y, lambda: x * y, lambda: x * x, lambda: mx.square(x), lambda: mx.abs(x),
             lambda: mx.negative(x), lambda: x // count, lambda: x % count, lambda: mx.maximum(x, y),
             lambda: mx.minimum(x, y), lambda: mx.where(x < y, x, y), lambda: (x < y).astype(x.dtype), lambda: x & y,
             lambda: x ^ y, lambda: mx.right_shift(x, one), lambda: mx.sign(x), lambda: (x + y) - x, lambda: ~x,
             lambda: x**2,
         ]  # fmt: skip
-        return made[draw.randrange(len(made))]()
+        return expressions[draw.randrange(len(expressions))]()
 
     def all_of_them(mx: Any) -> list[Any]:
         draw = random.Random(seed)
-        found = []
+        results = []
         for name in names:
             edges = _edges(name.removeprefix("u")).astype(name)
             xs = [mx.array(edges), mx.array(np.roll(edges, 3))]
-            found += [expression(mx, draw, xs, 4) for _ in range(8)]
-        return found
+            results += [expression(mx, draw, xs, 4) for _ in range(8)]
+        return results
 
     check(all_of_them)
 

@@ -1,4 +1,5 @@
-"""Settings: every third cell of the parametrized tables runs by default, the others under `-m exhaustive`.
+"""Settings: by default, every third cell of the parametrized tables runs, most without second derivatives.
+`-m exhaustive` runs everything.
 
 Each cell compiles several XLA programs to compare with.
 """
@@ -9,6 +10,8 @@ import pytest
 
 from mxcompat._graph.ir import buffers
 
+from .harness import SETTINGS
+
 _SHARE = 3
 
 
@@ -18,8 +21,17 @@ def _every_array_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buffers, "smallest", 0)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.fixture(autouse=True)
+def _second_derivatives(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare second derivatives in exhaustive runs, and of the fast ops, which are decomposed for them."""
+    is_exhaustive = request.node.get_closest_marker("exhaustive") is not None
+    monkeypatch.setitem(SETTINGS, "second", is_exhaustive or request.path.name == "test_fast.py")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    everything = config.option.markexpr == "exhaustive"
     for item in items:
         here = "tests/host/" in item.nodeid.replace("\\", "/")
-        if here and hasattr(item, "callspec") and zlib.crc32(item.nodeid.encode()) % _SHARE:
+        is_left_out = hasattr(item, "callspec") and zlib.crc32(item.nodeid.encode()) % _SHARE
+        if here and (everything or is_left_out):
             item.add_marker(pytest.mark.exhaustive)

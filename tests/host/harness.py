@@ -4,7 +4,7 @@
 
 compares the value (`HOST`) and, for inexact inputs and outputs, the cotangents (`PULLBACK` with `jax.vjp`) and
 tangents (`PUSHFORWARD` with `jax.jvp`). It does the same over a batch axis (`BATCH` with `jax.vmap`), with each
-input mapped alone, then with all.
+input mapped alone, then with all. With `second=True`, it compares the derivatives of both derivatives, too.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ TOLERANCE = {**testing.TOLERANCE, "float32": 2e-6, "float64": 1e-12, "complex64"
 
 It is smaller than that between XLA and MLX, which may add in different orders.
 """
+
+
+SETTINGS = {"second": False}
+"""The default of `check` for second derivatives; `conftest.py` sets it."""
 
 
 def data(shape: tuple[int, ...], dtype: str, seed: int = 0, low: float = -3.0, high: float = 3.0) -> np.ndarray:
@@ -92,34 +96,42 @@ def check(
     grad: bool = True,
     jvp: bool = True,
     batch: bool = True,
+    second: bool | None = None,
 ) -> None:
     """Compare the interpretations of the program of `call(mx, *inputs)` with JAX's.
 
     Args:
         tolerance: replaces the dtype's. State the reason at the call.
         grad, jvp, batch: True if the ops have these rules.
+        second: True to compare second derivatives, too. `conftest.py` sets the default, which is False for most tests,
+            because tracing them takes JAX longer than all else; `test_second.py` has each op.
     """
-    program, given = program_of(call, inputs)
+    second = SETTINGS["second"] if second is None else second
+    program, operands = program_of(call, inputs)
     smooth = [k for k, x in enumerate(inputs) if _inexact(x)]
     if smooth != list(range(len(smooth))):
         order = [*smooth, *[k for k in range(len(inputs)) if k not in smooth]]
         back = [order.index(k) for k in range(len(order))]
         check(
             lambda mx, *xs: call(mx, *[xs[k] for k in back]), *[inputs[k] for k in order],
-            tolerance=tolerance, grad=grad, jvp=jvp, batch=batch,
+            tolerance=tolerance, grad=grad, jvp=jvp, batch=batch, second=second,
         )  # fmt: skip
         return
     with np.errstate(all="ignore"):
-        found = [Found("value", interpret(program, given), lambda *xs: program.replay(xs), given)]
+        comparisons = [Comparison("value", interpret(program, operands), lambda *xs: program.replay(xs), operands)]
         if smooth and any(a.dtype._kind in "fc" for a in program.out_avals):
-            found += _derivatives(program, len(smooth), given, grad, jvp)
+            comparisons += _derivatives(program, len(smooth), operands, grad, jvp, second)
         if batch:
-            found += _batches(program, len(inputs), given)
-    for one, want in zip(found, _by_jax(found), strict=True):
+            comparisons += _batches(program, len(inputs), operands)
+    for one, want in zip(comparisons, _by_jax(comparisons), strict=True):
         _same(one.result, want, tolerance, one.what)
 
 
-class Found(NamedTuple):
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""Options for short compilations: each executable runs once."""
+
+
+class Comparison(NamedTuple):
     """The results of the host rules, the equivalent JAX function, and its arguments."""
 
     what: str
@@ -128,50 +140,54 @@ class Found(NamedTuple):
     inputs: list[Any]
 
 
-def _by_jax(found: list[Found]) -> list[list[Any]]:
+def _by_jax(comparisons: list[Comparison]) -> list[list[Any]]:
     """Return JAX's results for each, in one compilation: the number of compiles costs more than their size."""
 
     def everything(inputs: list[list[Any]]) -> list[Any]:
-        return [list(f.function(*xs)) for f, xs in zip(found, inputs, strict=True)]
+        return [list(f.function(*xs)) for f, xs in zip(comparisons, inputs, strict=True)]
 
     with jax.enable_x64(True):
-        results = jax.jit(everything)([[np.asarray(x) for x in f.inputs] for f in found])
+        arguments = [[np.asarray(x) for x in f.inputs] for f in comparisons]
+        results = jax.jit(everything).lower(arguments).compile(QUICK)(arguments)
         return [[np.asarray(x) for x in result] for result in results]
 
 
-def _derivatives(program: Program, primals: int, given: list[Any], grad: bool, jvp: bool) -> list[Found]:
+def _derivatives(
+    program: Program, primals: int, operands: list[Any], grad: bool, jvp: bool, second: bool
+) -> list[Comparison]:  # fmt: skip
     outs = program.out_avals
     moving = [k for k, a in enumerate(outs) if a.dtype._kind in "fc"]
     cotangents = [data(outs[k].shape, outs[k].dtype._label, 7 + k) for k in moving]
-    tangents = [data(x.shape, x.dtype.name, 17 + k) for k, x in enumerate(given[:primals])]
+    tangents = [data(x.shape, x.dtype.name, 17 + k) for k, x in enumerate(operands[:primals])]
 
     def smooth(*xs: Any) -> list[Any]:
-        values = program.replay([*xs, *given[primals:]])
+        values = program.replay([*xs, *operands[primals:]])
         return [values[k] for k in moving]
 
-    found = []
+    comparisons = []
     if grad:
         everything: list[Any] = [None] * len(outs)
         for k, c in zip(moving, cotangents, strict=True):
             everything[k] = c
-        _, got = pull_back(program, primals, given, everything)
-        found += _second(program, primals, given, cotangents, jvp)
-        found.append(
-            Found(
+        _, got = pull_back(program, primals, operands, everything)
+        if second:
+            comparisons += _second(program, primals, operands, cotangents, jvp)
+        comparisons.append(
+            Comparison(
                 "cotangents", got,
-                lambda *xs: jax.vjp(smooth, *xs[:primals])[1](list(xs[primals:])), given[:primals] + cotangents,
+                lambda *xs: jax.vjp(smooth, *xs[:primals])[1](list(xs[primals:])), operands[:primals] + cotangents,
             )
         )  # fmt: skip
     if jvp:
-        _, pushed = push_forward(program, primals, given, tangents)
+        _, pushed = push_forward(program, primals, operands, tangents)
         got = [_zeros(outs[k]) if pushed[k] is None else pushed[k] for k in moving]
 
         def forward(*xs: Any) -> list[Any]:
             with differentiating(forward=True):
                 return jax.jvp(smooth, tuple(xs[:primals]), tuple(xs[primals:]))[1]
 
-        found.append(Found("tangents", got, forward, given[:primals] + tangents))
-    return found
+        comparisons.append(Comparison("tangents", got, forward, operands[:primals] + tangents))
+    return comparisons
 
 
 def _zeros(a: Aval) -> np.ndarray:
@@ -179,99 +195,99 @@ def _zeros(a: Aval) -> np.ndarray:
 
 
 def _second(
-    program: Program, primals: int, given: list[Any], cotangents: list[np.ndarray], forward: bool
-) -> list[Found]:  # fmt: skip
+    program: Program, primals: int, operands: list[Any], cotangents: list[np.ndarray], forward: bool
+) -> list[Comparison]:  # fmt: skip
     """Return the derivatives of the gradient and of the tangents, in both modes, if NumPy has them.
 
     `forward` enables the forward ones.
     """
     count = len(program.out_avals)
-    found = []
+    comparisons = []
     back = gradient(program, primals, count)
     if back is not None:
-        found += _derived(
-            "of the gradient", back, partial(_with_gradient, program, primals, given), primals, given, cotangents,
+        comparisons += _derived(
+            "of the gradient", back, partial(_with_gradient, program, primals, operands), primals, operands, cotangents,
             forward,
         )  # fmt: skip
     moving = forward and all(a.dtype._kind in "fc" for a in program.out_avals)
     forth = tangent(program, primals, count) if moving else None
     if forth is not None:
-        tangents = [data(x.shape, x.dtype.name, 37 + k) for k, x in enumerate(given[:primals])]
-        found += _derived(
-            "of the tangents", forth, partial(_with_tangents, program, primals, given), primals, given, tangents,
+        tangents = [data(x.shape, x.dtype.name, 37 + k) for k, x in enumerate(operands[:primals])]
+        comparisons += _derived(
+            "of the tangents", forth, partial(_with_tangents, program, primals, operands), primals, operands, tangents,
             forward,
         )  # fmt: skip
-    return found
+    return comparisons
 
 
 def _derived(
-    what: str, made: Derivative, by_jax: Callable[..., list[Any]], primals: int, given: list[Any], more: list[Any],
-    forward: bool,
-) -> list[Found]:  # fmt: skip
+    what: str, derivative: Derivative, by_jax: Callable[..., list[Any]], primals: int, operands: list[Any],
+    more: list[Any], forward: bool,
+) -> list[Comparison]:  # fmt: skip
     """Return a derivative's derivatives with respect to its primals and to `more`, cotangents or tangents."""
-    inputs = [*given, *more]
-    wanted = (*range(primals), *range(len(given), len(inputs)))
-    points = [inputs[k] for k in wanted]
-    back = [data(a.shape, a.dtype._label, 27 + k) for k, a in enumerate(made.program.out_avals)]
+    inputs = [*operands, *more]
+    varied = (*range(primals), *range(len(operands), len(inputs)))
+    points = [inputs[k] for k in varied]
+    back = [data(a.shape, a.dtype._label, 27 + k) for k, a in enumerate(derivative.program.out_avals)]
     forth = [data(x.shape, x.dtype.name, 47 + k) for k, x in enumerate(points)]
-    count = len(wanted)
-    _, pulled = pull_back(made.program, wanted, [*inputs, *made.values], back)
-    found = [
-        Found(
+    count = len(varied)
+    _, pulled = pull_back(derivative.program, varied, [*inputs, *derivative.values], back)
+    comparisons = [
+        Comparison(
             f"cotangents {what}", pulled, lambda *xs: jax.vjp(by_jax, *xs[:count])[1](list(xs[count:])), points + back
         )
     ]
-    if not (forward and can_push_forward(made.program, wanted)):
-        return found
-    _, pushed = push_forward(made.program, wanted, [*inputs, *made.values], forth)
-    pushed = [_zeros(a) if t is None else t for t, a in zip(pushed, made.program.out_avals, strict=True)]
+    if not (forward and can_push_forward(derivative.program, varied)):
+        return comparisons
+    _, pushed = push_forward(derivative.program, varied, [*inputs, *derivative.values], forth)
+    pushed = [_zeros(a) if t is None else t for t, a in zip(pushed, derivative.program.out_avals, strict=True)]
 
     def push(*xs: Any) -> Any:
         with differentiating(forward=True):
             return jax.jvp(by_jax, tuple(xs[:count]), tuple(xs[count:]))[1]
 
-    return [*found, Found(f"tangents {what}", pushed, push, points + forth)]
+    return [*comparisons, Comparison(f"tangents {what}", pushed, push, points + forth)]
 
 
-def _with_gradient(program: Program, primals: int, given: list[Any], *xs: Any) -> list[Any]:
-    values, pull = jax.vjp(lambda *ys: program.replay([*ys, *given[primals:]]), *xs[:primals])
+def _with_gradient(program: Program, primals: int, operands: list[Any], *xs: Any) -> list[Any]:
+    values, pull = jax.vjp(lambda *ys: program.replay([*ys, *operands[primals:]]), *xs[:primals])
     return [*values, *pull(list(xs[primals:]))]
 
 
-def _with_tangents(program: Program, primals: int, given: list[Any], *xs: Any) -> list[Any]:
+def _with_tangents(program: Program, primals: int, operands: list[Any], *xs: Any) -> list[Any]:
     def function(*ys: Any) -> list[Any]:
-        return program.replay([*ys, *given[primals:]])
+        return program.replay([*ys, *operands[primals:]])
 
     with differentiating(forward=True):
         values, tangents = jax.jvp(function, tuple(xs[:primals]), tuple(xs[primals:]))
     return [*values, *tangents]
 
 
-def _batches(program: Program, count: int, given: list[Any]) -> list[Found]:
+def _batches(program: Program, count: int, operands: list[Any]) -> list[Comparison]:
     size = 3
-    found = []
+    comparisons = []
     for mapped in {*[(k,) for k in range(count)], tuple(range(count))}:
         rng = np.random.default_rng(5)
         inputs = []
-        for k, x in enumerate(given):
+        for k, x in enumerate(operands):
             if k in mapped:
                 flat = [rng.permuted(x.ravel()).reshape(x.shape) for _ in range(size)]
                 inputs.append(np.stack(flat))
             else:
                 inputs.append(x)
-        batched, captured = batched_program(program, [k in mapped for k in range(len(given))], size)
+        batched, captured = batched_program(program, [k in mapped for k in range(len(operands))], size)
         got = interpret(batched, [*inputs, *captured], _by_xla)  # rules may use ops of other families
-        in_axes = [0 if k in mapped else None for k in range(len(given))]
+        in_axes = [0 if k in mapped else None for k in range(len(operands))]
         vmapped = jax.vmap(lambda *xs: program.replay(xs), in_axes, axis_size=size)
-        found.append(Found(f"mapped over {mapped}", got, vmapped, inputs))
-    return found
+        comparisons.append(Comparison(f"mapped over {mapped}", got, vmapped, inputs))
+    return comparisons
 
 
 def batched_program(program: Program, batched: list[bool], size: int) -> tuple[Program, list[Any]]:
     """Return the program over a new first axis of the batched inputs, by the rules of BATCH, and its captured
     values."""
-    found = over_axis(program, batched, size, spread=True)
-    return found.program, _values(found.captured)
+    result = over_axis(program, batched, size, spread=True)
+    return result.program, _values(result.captured)
 
 
 def _by_xla(op: Any, out: Any, params: tuple, inputs: Any) -> Any:
