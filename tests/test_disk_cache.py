@@ -463,8 +463,8 @@ def test_the_size_is_bounded(place, monkeypatch):
     (place / "notes.txt").write_bytes(bytes(5000))  # a file of the user's
     folder.write("10", bytes(100))
     left = {e.name for e in place.iterdir()}
-    assert left == {"0.xla", *[f"{k}.xla" for k in range(3, 11)], "notes.txt", "fresh.part"}
-    assert folder.clear() == (10, 900)
+    assert left == {"0.xla", *[f"{k}.xla" for k in range(5, 11)], "notes.txt", "fresh.part"}
+    assert folder.clear() == (8, 700)
     assert [e.name for e in place.iterdir()] == ["notes.txt"]
 
 

@@ -150,7 +150,7 @@ def tiers(palette: Palette) -> Drawing:
         if k:
             out.line([(x - 28, 90), (x - 3, 90)])
     rules = [
-        f"stays in NumPy: a single op on at most {policy.SINGLE_BYTES // 1024} KiB; what takes NumPy less than "
+        f"stays in NumPy: a single op on at most {policy.CALL_BYTES // 1024} KiB; what takes NumPy less than "
         f"{policy.MARGIN:g} of the executable's time",
         f"waits for XLA at once: what would take NumPy {policy.HOPELESS:g} times as long as the compile; "
         "what NumPy has no rule for",

