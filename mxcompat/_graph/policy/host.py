@@ -4,10 +4,10 @@ from __future__ import annotations
 
 OP_SECONDS = 2e-6
 BYTE_SECONDS = 5e-10
-"""The time of an op in NumPy: a part for each call, and a part for each byte of the result."""
+"""The time of an op in NumPy: for a call, plus for each byte of the result."""
 
 FLOP_SECONDS = 5e-11
-"""The time of a multiplication and an addition in a matrix product."""
+"""The time of one multiplication and one addition in a matrix product in NumPy."""
 
 THREADED_SECONDS = 2e-5
 """The estimated time from which a program with matrix products is limited to one BLAS thread; the limit takes 4 us.
@@ -22,7 +22,8 @@ HEAVY_SHARE = 1 / 32
 compile time.
 
 A step of a 4-layer GPT takes 60 ms on the host, and its compile takes 2.6 s beside other steps. When the compile began
-with the second step, three steps and the end of the process took 3.1 s; they take 0.7 s now. 80 steps take the same.
+with the second step, three steps and the end of the process took 3.1 s; they take 0.7 s now. 80 steps take as long as
+before.
 """
 
 HOT_SHARE = 1 / 2
@@ -41,18 +42,18 @@ HOPELESS = 3.0
 
 LONG_RUN = 3.0
 """A program is compiled for speed at once if NumPy is estimated to take this many times as long as a quick compile. The
-executable of a quick compile takes two to four times as long as one for speed. (A training step of GPT-2 small: core
-seconds to compile 6.4 and 13, to run 9.6 and 5.2.)"""
+executable of a quick compile takes two to four times as long as one for speed. (A training step of GPT-2 small, quickly
+and for speed: core seconds to compile 6.4 and 13, to run 9.6 and 5.2.)"""
 
 LIGHT_SECONDS = 5e-4
 """A program below this estimated time runs in NumPy at once. In a longer one, the ops that read only small data run
-first if the rest is a known structure."""
+first, if the rest of its graph is a known structure (`KNOWN_MIN_RUNS`)."""
 
 AUTOTUNE_RUNS, AUTOTUNE_MIN_RUNS, AUTOTUNE_SECONDS = 16, 3, 2e-2
 """The numbers of timed runs that decide between an executable and the host.
 
-First the executable runs `AUTOTUNE_RUNS` times, then the host. Either stops after
-`AUTOTUNE_SECONDS`, but not before `AUTOTUNE_MIN_RUNS` runs.
+First the executable runs `AUTOTUNE_RUNS` times, then the host. Either stops after `AUTOTUNE_SECONDS`, but not before
+`AUTOTUNE_MIN_RUNS` runs.
 
 First runs are slow, as threads get their memory. For the sum of a transposed array and another, 1.6 MB each, XLA took 1
 ms in most of the first 8 runs, and 0.2 ms after 10 in a row. NumPy took 1.2 ms, and 0.11 ms after 5. With alternating
@@ -73,9 +74,9 @@ in NumPy, of which the ops took 30; in XLA 85 us, of which 43."""
 AUTOTUNED_SECONDS = 1e-3
 """A program may stay on the host up to this time, or up to `FEW_INSTRUCTIONS`.
 
-The sum above took at least 0.43 ms in each of the first 8 runs of one process in ten. A larger program gains from XLA,
-which fuses its ops. For some single ops NumPy has the faster code. A million floats are sorted in 1.5 ms (XLA: 40 ms or
-more), their sines take 0.5 ms (8 ms), and the places of the maxima of a thousand rows 0.1 ms (5 ms).
+The sum at `AUTOTUNE_RUNS` took at least 0.43 ms in each of the first 8 runs of one process in ten. A larger program
+gains from XLA, which fuses its ops. For some single ops NumPy has the faster code. A million floats are sorted in 1.5
+ms (XLA: 40 ms or more), their sines take 0.5 ms (8 ms), and the argmax of a thousand rows 0.1 ms (5 ms).
 """
 
 
@@ -104,19 +105,19 @@ def compile_seconds(weight: int, kinds: int, compound: int, draws: int) -> float
 
 
 IMPORT_SECONDS = 0.35
-"""The extra time if JAX has not been imported yet. Heavy programs count it as part of their compile time.
+"""The time to import JAX. Until JAX is imported, heavy programs count it as part of their compile time.
 
-For other programs, JAX is imported only once NumPy has computed for `HOPELESS` times as long, over all programs,
-because their import and compile pay off late. The gradient of a small MLP takes 0.26 ms in NumPy and 0.19 ms in XLA;
-its import and compile take 0.8 s of CPU time, half of it in the program's thread. When the import came after 0.25 s in
-NumPy, 3000 steps took 1.2 s; at 0.26 ms each, they take 0.8 s without it.
+For other programs, JAX is imported only once NumPy has computed for `HOPELESS` times the import, all programs together,
+because the import and the compile pay off late. The gradient of a small MLP takes 0.26 ms in NumPy and 0.19 ms in XLA;
+the import and its compile take 0.8 s of CPU time, half of it in the program's thread. When the import came after 0.25 s
+in NumPy, 3000 steps took 1.2 s; at 0.26 ms each, they take 0.8 s without it.
 """
 
 WORTH_WAITING = 0.5
 """A run waits for the compile in progress if one run on the host takes this share of the compile time.
 
-For a smaller share, the progress of the host is worth more. A 4-layer GPT trains at 80 ms a step on the host, and then
-at 63 ms; the wait for its executable took 0.9 s.
+For a smaller share, it is better to go on in NumPy. A 4-layer GPT trains at 80 ms a step on the host, and then at 63
+ms; the wait for its executable took 0.9 s.
 """
 
 LONGEST_END = 0.1
@@ -136,8 +137,11 @@ WATCH_SECONDS, BUSY_SHARE, QUIET_SECONDS = 3e-2, 0.5, 1.0
 """
 
 WAKE_SECONDS = 2e-4
-"""The time that another thread must save to be worth waking it, which takes 0.05 to 0.1 ms: a shorter op runs on the
-host, a rank polls for a message for this time before it sleeps, and shorter loops are not divided among XLA's threads.
+"""The time that another thread must save to be worth waking. To wake it takes 0.05 to 0.1 ms.
+
+- An op that takes less time runs on the host.
+- A rank polls for a message for this time before it sleeps.
+- A loop that takes less time is not divided among XLA's threads.
 
 One thread and two threads took, in us: for the sum of two arrays of 262 000 floats 122 and 104, of a million 312 and
 282; for AdamW's step on 65 000 weights 148 and 93, on 262 000 297 and 207, on 524 000 446 and 409; for `tanh` of 262
@@ -149,9 +153,9 @@ SPIN_SECONDS = 1e-3
 """The time for which a thread polls for a result before it sleeps, and the longest pause between two looks at a
 collective of large arrays.
 
-With 1e-3, a step that XLA computes in 0.6 ms took 0.94 ms; with 3e-4 it took 1.03 ms. If the last result took longer,
-the thread sleeps at once, since polling takes a core from XLA. A product of 2.8 ms took 3.3 ms with 2e-3, and 3.9 ms
-with 8e-3.
+With 1e-3, a step that XLA computes in 0.6 ms took 0.94 ms; with 3e-4 it took 1.03 ms. If the last result took longer
+than this, the thread sleeps at once, since polling takes a core from XLA. A product of 2.8 ms took 3.3 ms with 2e-3,
+and 3.9 ms with 8e-3.
 """
 
 MOST_HOST_STEPS = 2000

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 MOST_SPLITS = 8
-"""The largest number of splits of an axis of threads."""
+"""The largest number of times that a kernel's axes of threads are split."""
 
 MOST_REGISTERS = 32
 """The largest number of elements of a local array that is kept as single values."""
 
 MOST_UNROLLED = 256
-"""The largest number of nodes of the syntax tree in all steps of a loop of known length that is unrolled. In longer
-loops, the iterations that XLA computes in one pass have as many together, if they write no memory (distances of all
-pairs of 1024 rows, 16 steps: 14 ms in separate passes, 3 ms in one pass)."""
+"""The largest number of nodes of the syntax tree in all steps together of a small loop that is unrolled.
+
+XLA computes several steps of a longer loop in one pass over the threads, if they write no memory. The limit is then for
+the nodes of one pass (distances of all pairs of 1024 rows, 16 steps: 14 ms in separate passes, 3 ms in one pass).
+"""
 
 FEW_STEPS = 4
-"""The largest number of steps of a small loop of known length that is unrolled. In longer ones, XLA would recompute the
-values of each step in the next (a softmax of 4096x4096 by groups of 256 threads, with 16 steps: 770 ms)."""
+"""The largest number of steps of a small loop of known length that is unrolled. In a longer loop, XLA would recompute
+the values of each step in the next (a softmax of 4096x4096 by groups of 256 threads, with 16 steps: 770 ms)."""
 
 MOST_TRIED = 16
-"""The number of steps of a loop of unknown length that are walked to see if it is short."""
+"""The largest number of steps that are traced of a loop of unknown length, to find out if it is short."""
 
 LINE_SECONDS, THREAD_SECONDS = 1e-4, 4e-9
 """The time of a line of a kernel in NumPy: the constant part, and the part for each thread."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 STORED_ROWS = 32
-"""The number of rows up to which XLA's programs call C for this. (By the transpose of 4864x896 in bfloat16, ms in XLA's
-code and in C, on a busy machine: 1 row 2.4, 0.3; 8 4.2, 1.1; 16 3.6, 2.6; 24 4.1, 3.5; 32 4.8, 4.9; 256 17, 30.)
+"""The largest number of rows of x for which XLA's programs call C to multiply x by a stored matrix. (By the transpose
+of 4864x896 in bfloat16, ms in XLA's code and in C, on a busy machine: 1 row 2.4, 0.3; 8 4.2, 1.1; 16 3.6, 2.6; 24 4.1,
+3.5; 32 4.8, 4.9; 256 17, 30.)
 
 Products of bfloat16 by a transposed matrix have no limit on processors with AMX. (The same matrix, ms of a processor's
 time in C without AMX and with it, on a busy machine: 1 row 0.54, 0.55; 8 1.7, 0.7; 32 4.7, 1.1; 256 32, 7.2.)"""
 
 TRANSPOSED_LENGTH, TRANSPOSED_COLUMNS = 256, 512
-"""The length of a sum over the first axes up to which a product on a CPU uses the transposed matrix for any number of
-columns, and the number of columns from which it does for longer sums.
+"""A product on a CPU that sums over the first axes of both matrices transposes the left one, if the sum has at most
+`TRANSPOSED_LENGTH` terms, or if the result has at least `TRANSPOSED_COLUMNS` columns.
 
 256x64 by 256x256 takes 143 us instead of 171, and 1024x32 by 1024x512 takes 296 us instead of 459 (core time with JAX
-0.12: 360 and 460, 1140 to 1510 and 1950). But 1024x64 by 1024x128 takes 279 us instead of 221. Results of fewer than
-`SHORT_ROW` rows stay (with 16, a gradient of the MLP of 32 took 247 us for 200). XLA computes products of fewer than
-`MANY_ELEMENTS` in the caller's thread. Matrices of more than `HUGE_ELEMENTS` are not copied.
+0.12: 360 and 460, 1140 to 1510 and 1950). But 1024x64 by 1024x128 takes 279 us instead of 221.
+
+The matrix is not transposed in three other cases: if it has fewer than `SHORT_ROW` columns (with 16 instead, a gradient
+of the MLP of 32 took 247 us instead of 200); if it has more than `HUGE_ELEMENTS`; or if the product has fewer than
+`MANY_ELEMENTS` multiplications, since XLA then computes it in the caller's thread.
 """
 
 DIVIDED_PRODUCTS, PARTS_PER_THREAD, PART_MULTIPLE = 1 << 25, 2, 64

@@ -9,12 +9,12 @@ HELD_SHARE = 0.75
 eviction sorts them all, and on the disk reads the whole directory, so it should be rare."""
 
 TRIMMED_SECONDS = 0.3
-"""A compile, or a run op by op, that takes at least this long returns free memory to the system: 400 MB after a forward
-pass of BERT, in several threads' heaps. To return this memory and allocate it again takes 0.05 s."""
+"""After a compile, or a run op by op, that took at least this long, free memory is returned to the system: 400 MB after
+a forward pass of BERT, in several threads' heaps. To return this memory and allocate it again takes 0.05 s."""
 
 BYTES_PER_INSTRUCTION = 300
-"""The memory of an instruction of a structure in Python objects, with its Programs and their records; the structure
-itself takes ten times as much (3 000 structures of 33 instructions took 35 MB)."""
+"""The estimated memory of one instruction of a structure, in Python objects, with its Programs and their records. The
+structure adds ten times this number (3 000 structures of 33 instructions took 35 MB)."""
 
 BYTES_PER_EXECUTABLE = 80_000
 BYTES_PER_SERIALIZED = 17
@@ -37,8 +37,8 @@ MOST_LOWERED = 4
 3-layer MLP."""
 
 TRIES = 4
-"""The number of structures to try for one kind of roots. A training loop hits the first; a loop that alternates between
-a few programs hits one of the next. Each miss costs 1 us."""
+"""The largest number of structures that are compared with a graph whose roots are of one kind. A training loop hits the
+first; a loop that alternates between a few programs hits one of the next. Each miss costs 1 us."""
 
 MOST_ENTRIES = 4096
 """The largest number of entries of a cache of small objects: kinds of roots, executables of single nodes, results of
@@ -46,7 +46,8 @@ the shape rule of one op, plans of one op that makes plans, recorded contraction
 
 MOST_PROGRAMS = 512
 """The largest number of entries of a cache of programs: traces of one compiled function, optimizer updates that are one
-node, programs of collectives (up to 50 kB each). Also the number of leaves of numbers, and of pending effects."""
+node, programs of collectives (up to 50 kB each). Also the largest number of cached leaves for numbers, and of pending
+effects."""
 
 MOST_AVALS = 1 << 16
 """The largest number of cached avals."""

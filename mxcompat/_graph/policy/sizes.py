@@ -12,8 +12,8 @@ VECTOR_ELEMENTS = 16
 - C reduces an axis before a last axis of up to this length (the sum of 100 000 rows of 3: 55 us, NumPy 1100; of 1000
   times 50 rows of 16: 120 us, NumPy 850).
 - NumPy computes maxima of rows of up to this length by columns.
-- Scans and sums of at least so many adjacent lines work on whole lines (the gradient of cumsum along the columns of
-  1000x1000: 0.6 ms instead of 2.3, and 90 ms to compile instead of 300).
+- Scans and sums of at least this many adjacent lines add whole lines to each other (the gradient of cumsum along the
+  columns of 1000x1000: 0.6 ms instead of 2.3, and 90 ms to compile instead of 300).
 """
 
 MANY_ROWS = 256
@@ -24,7 +24,8 @@ for each row, although it does more work.
 - Scans of lines that are not contiguous (cumsum of 128 lines of 256: 0.16 ms in one call, 0.26 ms line by line; of 64
   lines 0.16 and 0.05 ms).
 - Updates of rows shorter than this (100 rows of 128 elements: 28 us in one call, 51 us row by row; of 256 50 and 49).
-- Sorts by integers that are made of key and index, and pairs of random words.
+- Sorts by integers that combine key and index.
+- Random words that are made in pairs.
 - A Python loop of `math.erf` takes no longer than a fitted function in NumPy up to this size (8 numbers: 1.3 and 13 us;
   48: 4 and 14; 128: 9 and 14).
 """
@@ -59,15 +60,15 @@ computing it again.
 - Sums of rows as products, repeated costly operands (`REPEATED_TIMES`), angles of `rope`, and gathered matrices.
 - Scans over pairs or in steps. Over pairs, a cumsum of a million elements takes 2.3 ms instead of 3.7, and a cummax 3.2
   ms instead of 11, with half a second more to compile. In steps, cumprod and logcumsumexp of 1000 rows compile in a
-  third of the time of pairs. In rows of 512 of 1024, cumsum took twice as long in steps as over pairs.
+  third of the time of pairs. For 512 by 1024 elements, cumsum took twice as long in steps as over pairs.
 """
 
 BLOCK_ELEMENTS = 1 << 17
 """The number of elements of a block of a long computation, half a megabyte of float32.
 
 - Blocks of a reduction.
-- Blocks of a quantization of some 30 NumPy calls (9 million numbers to 4 bits: 60 ms; 94 ms with 1 << 13; 190 ms in
-  one block).
+- Blocks of a quantization of some 30 NumPy calls (9 million numbers to 4 bits: 60 ms; 94 ms with 1 << 13; 190 ms in one
+  block).
 - Up to this size, a Python loop over float64 numbers takes less time than a compile.
 """
 
@@ -75,7 +76,7 @@ LARGE_ELEMENTS = 1 << 18
 """The number of elements of a megabyte of float32.
 
 - Up to this size, a vector is multiplied as a matrix of two equal rows or columns, so that BLAS adds in the same order
-  as for matrices (2 us more; for 1024x1024, 5 to 13 times the time).
+  as for matrices (this takes 2 us more; for 1024x1024, 5 to 13 times as long).
 - From this size, NumPy's error function is divided among threads.
 - From this size, a long reduction goes in stages. (With a sixteenth of it, a GPT step took half as long again.)
 """
@@ -91,7 +92,7 @@ CALL_BYTES = 1 << 14
   executable takes 7 us).
 - A copy costs less than `np.broadcast_to`.
 - An array is made contiguous before its sum (7 us instead of 2).
-- A program that reads or returns more is heavy.
+- A program that reads or returns a larger array is heavy.
 """
 
 CACHED_BYTES = 1 << 15
@@ -104,8 +105,8 @@ CACHED_BYTES = 1 << 15
 
 SMALL_BYTES = 1 << 16
 """The size up to which an array is small: ops that read only small arrays run better in NumPy. Larger arrays are copied
-such that XLA can use them without another copy, and are donated, since the search for their owners takes less time than
-a copy."""
+such that XLA can use them without another copy. They are also donated, since the search for their owners takes less
+time than a copy."""
 
 COUNTED_BYTES = 1 << 18
 """The size from which values are always counted as memory in use; smaller ones only once a program asks for the number.
