@@ -1,4 +1,4 @@
-"""Boxes: the elements at an affine index, as a part of a flat array that is viewed with several axes."""
+"""Boxes: the elements at an affine index, as a slice of a flat array that is reshaped to several axes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Start(NamedTuple):
 
     Args:
         base: an int, or a traced number.
-        low: its lower bound.
-        spread: the difference of its bounds.
+        low: the lower bound of the base.
+        spread: the upper bound of the base minus the lower one.
         known: the congruence of a traced base.
     """
 
@@ -31,8 +31,8 @@ class Start(NamedTuple):
         return Start(base, self.low + by, self.spread, reduced(self.known[0], self.known[1] + by))
 
     def row(self, width: int) -> tuple[Any, Start]:
-        """Return the row and the column of the base in rows of a width. Without a congruence, all rows are counted in
-        the base, except those below its lower bound."""
+        """Return the row and the column of the base, for rows of this width. If the column of a traced base is not
+        known, the row is that of the lower bound, and the column may exceed the width."""
         modulus, residue = self.known
         if isinstance(self.base, int) or modulus % width:
             first = self.low // width
@@ -42,11 +42,11 @@ class Start(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A part of a flat array that is viewed with several axes.
+    """A slice of a flat array that is reshaped to several axes.
 
     Args:
-        shape: the shape of the view.
-        starts, sizes: the start and the extent of the part along each axis.
+        shape: the new shape of the array.
+        starts, sizes: the start and the size of the slice along each axis.
     """
 
     shape: tuple[int, ...]
@@ -55,7 +55,7 @@ class Box(NamedTuple):
 
 
 def _merged(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge neighbouring axes of a view, as pairs (step, extent), if together they have one constant step."""
+    """Merge neighbouring axes, given as pairs (step, extent), if the merged axis has one constant step."""
     axes = dims[:1]
     for c, n in dims[1:]:
         before, m = axes[-1]
@@ -67,7 +67,7 @@ def _merged(dims: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def box_of(width: int, start: Start, dims: list[tuple[int, int]]) -> Box | None:
-    """Return the box that holds exactly the elements `base + sum(c * i)` of an axis, or None if there is none.
+    """Return the box of exactly the elements `base + sum(c * i)` of an axis, or None if they form no box.
 
     Args:
         width: the length of the axis.

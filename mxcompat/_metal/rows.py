@@ -1,7 +1,7 @@
-"""Reads and writes of rows: some axes of threads walk along a row, and the others choose the row.
+"""Reads and writes of rows, for an index such as `row[i] * 32 + column`.
 
-An index is of this kind if its base differs among threads, but is known modulo the length of the rows. A gather of rows
-is several times faster than one of elements.
+Some axes of threads walk along a row, and the base of the index chooses the row. The base may differ from thread to
+thread, if it is known modulo the length of the rows. A gather of rows is several times faster than one of elements.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class Rows:
         return order
 
     def _window(self, index: Scalar, count: int) -> Window | None:
-        """Return the part of rows that an index reads, or None if all its elements are not in one row for each base."""
+        """Return the part of each row that an index reads. Return None if the elements for one base may lie in several
+        rows, or are fewer than half of the part."""
         width = math.gcd(index.known[0], count)
         if width < 2 or np.size(index.base) < 2 or not index.coefs or min(c for _, c in index.coefs) < 0:
             return None

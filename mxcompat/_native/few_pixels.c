@@ -1,17 +1,17 @@
 /* Convolutions with few output pixels, such as those of streaming audio models.
 
-   `convolve.c` packs the weights first, which takes longer than a few products with each of them. Here the input patches
-   are copied instead, and multiplied by the weights as these are stored. */
+   `convolve.c` packs the weights first, which takes longer than a few products with each of them. Here the input
+   patches are copied instead, and multiplied by the weights in the layout in which these are stored. */
 #include "kernels.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     AXES = 3,
-    FEW_PIXELS = 32,   /* most output pixels of all images, until packed weights are as fast */
-    OVER = 16,         /* most elements that a kernel takes at a time */
-    LENGTH = 1024,     /* most products in a sum before it is added to the result; a multiple of OVER */
-    WORK = 1 << 18     /* products that are worth another thread */
+    FEW_PIXELS = 32,   /* largest number of output pixels of all images; with more, packed weights are as fast */
+    OVER = 16,         /* largest number of elements that a kernel reads at a time */
+    LENGTH = 1024,     /* largest number of products in a partial sum; a multiple of OVER */
+    WORK = 1 << 18     /* number of products from which another thread pays off */
 };
 
 typedef struct {
@@ -19,11 +19,11 @@ typedef struct {
     const Kernels *kernels;
     const float *x, *w;
     float *y, *patches;
-    size_t count, length, apart; /* pixels; elements of a patch; elements from one patch to the next */
+    size_t count, length, apart; /* number of pixels, of elements of a patch, of elements between patches */
 } Task;
 
-/* Return 1 if the weights of an output are adjacent in memory, forward or backward along each axis. Find the elements
-   from one tap to the next, and the axes that are backward. */
+/* Return 1 if the weights of an output are adjacent in memory, forward or backward along each axis. Store in `step` the
+   number of elements from one tap to the next along each axis, and in `backward` which axes are backward. */
 static int is_stored_by_output(const Convolution *c, size_t step[AXES], int backward[AXES]) {
     size_t length = c->channels;
     ptrdiff_t start = 0;
@@ -61,7 +61,8 @@ static void copy_patch(const Task *task, const size_t step[AXES], const int back
     }
 }
 
-/* Multiply all patches by `count` rows of weights, at most AT_ONCE. Rows from `count` on are those before it again. */
+/* Multiply all patches by AT_ONCE rows of weights, or by one. The kernel always takes AT_ONCE rows, so a single row is
+   passed to it AT_ONCE times. */
 static void multiply_rows(const Task *task, const float *patches, const float *w, size_t count,
                           float sums[FEW_PIXELS][AT_ONCE]) {
     size_t apart = count == AT_ONCE ? task->length : 0, whole = task->length - task->length % OVER;

@@ -1,5 +1,6 @@
 /* Signals while an endless loop of XLA may run, see `_graph/run/endless.py`. Python's handlers cannot run then, since
-   the main thread is in the loop. A handler in C asks the loops to stop, and calls Python's, which notes the signal. */
+   the main thread is in the loop. A handler in C asks the loops to stop. It also calls Python's C handler, which
+   records the signal. */
 #include "in_c.h"
 #include <signal.h>
 #include <stdatomic.h>
@@ -8,7 +9,7 @@ static atomic_uint changes; /* odd: loops stop */
 
 int stop_requested(void) { return atomic_load_explicit(&changes, memory_order_relaxed) & 1; }
 
-static const int numbers[] = {SIGINT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2}; /* `_graph/run/interrupts.py` lists them */
+static const int numbers[] = {SIGINT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2}; /* same list: `_graph/run/interrupts.py` */
 enum { SIGNALS = sizeof numbers / sizeof *numbers };
 
 static struct sigaction before[SIGNALS];

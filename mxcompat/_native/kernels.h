@@ -91,7 +91,8 @@ int choose_kernels(const char *name);
 /* tiles.c. Sizes of an AMX tile: its rows, the elements of a row (a step), and their bytes in bfloat16. */
 enum { TILE_EDGE = 16, TILE_STEP = 32, TILE_STEP_BYTES = 64 };
 
-/* Return 1 if the processor has AMX; and if the process may use it, which the first call requests. */
+/* has_tiles: return 1 if the processor has AMX. tiles_allowed: return 1 if the process may use AMX; the first call asks
+   the kernel for permission. */
 int has_tiles(void);
 int tiles_allowed(void);
 
@@ -108,11 +109,11 @@ typedef struct {
 
 void multiply_tiles(const TileProduct *product);
 
-/* high + rest = the floats, to 16 bits, in two arrays of bfloat16. `count` is a multiple of TILE_EDGE. */
+/* Split floats into sums of two bfloat16, `high` and `rest`, which keep 16 bits. `count` is a multiple of TILE_EDGE. */
 void split_floats(const float *from, size_t count, uint8_t *high, uint8_t *rest);
 
-/* Pack steps `first` to `last`, of `tile_steps`, of row `row` of x, one of `rows`. Each row takes
-   TILE_STEP_BYTES a step. */
+/* Copy a row of x into tiles: steps `first` to `last` of its `tile_steps(inner)`. The row has number `row` of `rows`
+   rows. Each step of a row takes TILE_STEP_BYTES. */
 void pack_line(const uint8_t *line, size_t inner, size_t first, size_t last, size_t rows, size_t row, uint8_t *packed);
 size_t tile_steps(size_t inner);
 
@@ -152,8 +153,8 @@ typedef struct {
 
 void unpack_all(const Unpacking *unpacking);
 
-/* convolve.c. Inputs (images, *in, groups * channels), outputs (images, *out, groups * outputs). Output o of an axis reads
-   input (o * stride + tap * dilation - low) / spread, if this is an integer and inside. The weight of group g,
+/* convolve.c. Inputs (images, *in, groups * channels), outputs (images, *out, groups * outputs). Output o of an axis
+   reads input (o * stride + tap * dilation - low) / spread, if this is an integer and inside. The weight of group g,
    output o, channel c and taps t is at w_start + g * w_group + o * w_output + c * w_channel + the sum of t * w_tap. */
 typedef struct {
     size_t images, groups, channels, outputs; /* number of channels and of outputs in each group */

@@ -9,7 +9,7 @@
 
 enum {
     FEW_ROWS = 2,      /* maximum number of rows of x that each read the whole matrix */
-    /* maximum number of rows of x, of each matrix, for which codes are not unpacked for AMX (4864x4096, 4 bits, ms of
+    /* maximum number of rows of x for each matrix with which codes are multiplied without AMX (4864x4096, 4 bits, ms of
        processor time without AMX and with it: 3 rows 4.4, 5.8; 8 5.7, 5.9; 32 15.8, 6.9; 128 54, 19; 512 283, 85) */
     UNTILED_ROWS = 8,
     MOST_ROWS = 128,   /* maximum number of rows of x that share an unpacked tile */
@@ -35,7 +35,7 @@ typedef struct {
 typedef struct {
     const Product *of;
     const Kernels *kernels;
-    int tiled, special; /* 1 to use `multiply_tiles`; and 1 if packed rows of x hold infinity or NaN */
+    int tiled, special; /* 1 to use `multiply_tiles`; 1 if packed rows of x contain infinity or NaN */
     size_t columns, row_bytes, matrix_rows, groups; /* the sizes of a stored matrix */
     size_t most_rows; /* maximum number of rows of a block */
     size_t x_apart, panels, tile, sums, scratch; /* the last three are sizes of a thread's memory, in floats */
@@ -46,8 +46,8 @@ typedef struct {
     size_t count;        /* number of blocks */
 } Task;
 
-/* The memory of a thread: scales and biases of some rows, copies of these rows, a tile, and sums. For `multiply_tiles`
-   the tile has rows of bfloat16, the rows of the rest, and a row of floats. */
+/* The memory of a thread: scales and biases of some rows, copies of these rows, a tile, and sums. If
+   `multiply_tiles` gets codes, the tile has the `high` and `rest` of its rows in bfloat16, and one row of floats. */
 typedef struct {
     float *scales, *biases, *tile, *sums;
     uint8_t *copies;
@@ -70,7 +70,8 @@ static void plan_memory(Task *task, size_t lines) {
                     AT_ONCE * copy_bytes(task) / sizeof(float);
 }
 
-/* Return `count` scales or biases from `start` on as floats: in place if they are floats without a unit, or in `to`. */
+/* Return `count` scales or biases from `start` on as floats, multiplied by `unit` if there is one. They are in place if
+   nothing has to be converted, and else in `to`. */
 static const float *floats_of(int kind, const void *from, size_t start, size_t count, float *to, const float *unit) {
     from = (const uint8_t *)from + start * item_size(kind);
     if (kind == FLOAT32 && unit == NULL)
@@ -201,8 +202,8 @@ static size_t add_up(const Task *task, const Memory *memory, size_t matrix, size
     return k;
 }
 
-/* Multiply rows of x by columns of a matrix that is not transposed. If there are few rows, each reads the matrix
-   itself. Otherwise they share unpacked tiles. */
+/* Multiply rows of x by columns of a matrix that is not transposed. If there are few rows, the matrix is read once for
+   each of them. Otherwise they share unpacked tiles. */
 static void multiply_columns(const Task *task, const Memory *memory, const Block *block, size_t start, size_t count,
                              const float *x, float *sums) {
     size_t k = 0;
@@ -303,7 +304,7 @@ static int has_special(const uint8_t *halves, size_t count) {
     return special;
 }
 
-/* Pack some steps of all rows of x. */
+/* Copy some steps of all rows of x into tiles, and note if they contain infinity or NaN. */
 static void pack_lines(void *context, size_t first, size_t last, size_t participant) {
     Task *task = context;
     const Product *p = task->of;
@@ -340,8 +341,8 @@ static void in_order(const Product *p, size_t *order, size_t *ends) {
 
 static size_t grain(size_t work) { return 1 + WORK / (work + 1); }
 
-/* Compute the blocks of the current wave. Where an element is unpacked to two of bfloat16, the product of infinity and
-   the second, which may be 0, would be NaN. */
+/* Compute the blocks of the current wave. If x has infinity or NaN, codes are not multiplied with `multiply_tiles`: an
+   element is split into `high` and `rest`, `rest` may be 0, and infinity times 0 is NaN. */
 static void finish(Task *task, const Block *blocks, size_t count, size_t rows) {
     const Product *p = task->of;
     size_t width = p->transposed ? PANEL_ROWS : PANEL_COLUMNS;

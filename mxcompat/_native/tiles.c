@@ -1,8 +1,8 @@
 /* Products of bfloat16 by transposed matrices, with AMX: an instruction multiplies a tile of 16 rows of a matrix by 16
    rows of x. A processor without AMX uses the loops of `products.c`.
 
-   The matrix is bfloat16, or it is the sum of two matrices of bfloat16, which hold 16 bits of each element. Sums are in
-   float32. Subnormal operands and sums count as zeros. */
+   The matrix is bfloat16, or the sum of two bfloat16 matrices, `matrix` and `rest`, which together hold 16 bits of each
+   element. Sums are in float32. Subnormal operands and sums count as zeros. */
 #include "kernels.h"
 #include <string.h>
 
@@ -16,9 +16,9 @@
 #define INLINE inline __attribute__((always_inline))
 
 enum {
-    PAIR_BYTES = 4,   /* bytes of two elements */
-    REQUEST = 0x1023, /* ARCH_REQ_XCOMP_PERM: request permission to use a part of the processor's state ... */
-    TILE_DATA = 18    /* ... namely the tiles */
+    PAIR_BYTES = 4,   /* bytes of two neighbouring elements, which AMX multiplies and adds together */
+    REQUEST = 0x1023, /* ARCH_REQ_XCOMP_PERM: request permission to use a feature of the processor */
+    TILE_DATA = 18    /* the number of that feature: the tiles */
 };
 
 int has_tiles(void) {
@@ -38,14 +38,14 @@ int tiles_allowed(void) {
 
 size_t tile_steps(size_t inner) { return (inner + TILE_STEP - 1) / TILE_STEP; }
 
-/* The operand of `_tile_loadconfig`. */
+/* The operand of `_tile_loadconfig`: the numbers of rows, and of bytes of a row, of the eight tiles. */
 typedef struct {
     uint8_t palette, start, reserved[14];
     uint16_t row_bytes[16];
     uint8_t rows[16];
 } Shapes;
 
-/* Tiles 0 to 3 are sums, 4 and 5 rows of the matrix, and 6 and 7 rows of x. */
+/* Configure the tiles: 0 to 3 are sums, 4 and 5 hold rows of the matrix, and 6 and 7 hold rows of x. */
 TILED static void shape_tiles(const size_t *rows, const size_t *columns) {
     Shapes shapes = {.palette = 1};
     for (int k = 0; k < 4; k++) {
@@ -77,8 +77,8 @@ TILED static INLINE void add_products(int tiles, int x_tiles, const uint8_t *row
     }
 }
 
-/* Multiply `tiles` tiles of the matrix by `x_tiles` of x, and store the sums to `out`. `last` has the rows of the last
-   step, padded with zeros, if their number of elements is not a multiple of TILE_STEP. */
+/* Multiply `tiles` tiles of the matrix by `x_tiles` of x, and store the sums to `out`. `last` is a copy of the
+   matrix's last step, padded with zeros, or NULL if the rows' length is a multiple of TILE_STEP. */
 TILED static INLINE void multiply_with(int tiles, int x_tiles, const TileProduct *p, const uint8_t *last,
                                        const uint8_t *const *x, const size_t *columns,
                                        float out[4][TILE_EDGE * TILE_EDGE]) {
@@ -110,7 +110,7 @@ TILED static INLINE void multiply_with(int tiles, int x_tiles, const TileProduct
         _tile_stored(3, out[3], TILE_EDGE * sizeof(float));
 }
 
-/* Add the first `columns` columns of a tile to rows. */
+/* Add the first `columns` columns of a tile to the first rows of `out`. */
 TILED static void add_transposed(const float *tile, size_t columns, float *out, size_t out_apart) {
     __m512 a[TILE_EDGE], b[TILE_EDGE];
     for (int k = 0; k < TILE_EDGE; k++)
@@ -120,7 +120,7 @@ TILED static void add_transposed(const float *tile, size_t columns, float *out, 
         b[k + 1] = _mm512_unpackhi_ps(a[k], a[k + 1]);
     }
     for (int k = 0; k < TILE_EDGE; k += 4)
-        for (int i = 0; i < 2; i++) { /* a[k + c] then has column 4 * lane + c of four rows, in each lane of 128 bits */
+        for (int i = 0; i < 2; i++) { /* lane l of a[k + c] then has column 4 * l + c of rows k to k + 3 */
             __m512d low = _mm512_castps_pd(b[k + i]), high = _mm512_castps_pd(b[k + 2 + i]);
             a[k + 2 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
             a[k + 2 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
