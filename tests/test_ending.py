@@ -126,7 +126,7 @@ def test_output_that_cannot_be_written():
 
 
 def test_who_has_called_it_goes_on(tmp_path):
-    """Assert that a caller such as a profiler continues. The process then waits for background jobs."""
+    """Assert that a profiler that runs a program continues after it, and that the process waits for background jobs."""
     program = "background.submit(lambda: print('waited for'))"
     profiled = ["-m", "cProfile", "-o", str(tmp_path / "profile")]
     start = "from mxcompat._graph.run import background\n"

@@ -52,7 +52,7 @@ def _contracted(c: Chain, operands: Sequence[Operand], contraction: Contraction)
 
 
 def _diagonals(c: Chain, operand: Operand) -> Operand:
-    """Take the diagonals of repeated labels. As in MLX, their axes come first, the last label before the others."""
+    """Take the diagonals of repeated labels. As in MLX, the axes of these labels come first, in reverse order."""
     x, labels = operand
     twice = [label for label in reversed(dict.fromkeys(labels)) if labels.count(label) > 1]
     if not twice:

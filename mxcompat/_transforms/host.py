@@ -277,8 +277,8 @@ def _constant(out: Aval, params: tuple) -> Any:
 
 
 def _cotangents(program: Program, mlx_cotangents: Sequence[Any]) -> list[Any]:
-    """Convert MLX's cotangents to the outputs' dtypes and shapes, and conjugate them. None for outputs of integers and
-    bools."""
+    """Convert MLX's cotangents to the outputs' dtypes and shapes, and conjugate them. Return None for
+    outputs of integers and bools."""
     cotangents: list[Any] = []
     for c, y in zip(mlx_cotangents, program.out_avals, strict=False):
         if y.dtype._kind not in "fc":
@@ -386,7 +386,8 @@ def _mixed_push_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool])
 
 
 def _priced(times: float) -> Callable[..., float]:
-    """Estimate a run of a Program's instructions as `times` its forward pass (more than 1 for derivatives)."""
+    """Return a cost rule for ops that run a Program: the estimated seconds of its instructions, multiplied by `times`.
+    A derivative takes several times as long as the Program."""
     return lambda out, params, *avals: times * estimated_seconds(params[0])
 
 

@@ -34,7 +34,7 @@ def ways(x: np.ndarray) -> list[np.ndarray]:
 
 
 def is_computed(name: str, dtype: mx.Dtype) -> bool:
-    """Return True if programs contain the op with operands of this dtype; it may refuse or cast them."""
+    """Return True if the op accepts operands of this dtype, and does not cast them."""
     x = mx.zeros((2,), dtype)
     try:
         return name == "where" or getattr(mx, name)(*[x] * (1 + (name in BINARY))).dtype == dtype

@@ -101,7 +101,8 @@ def intern(instructions: tuple[Instruction, ...], order: list[Node], leaves: lis
 
 
 def structure_of(code: Code, in_avals: tuple[Any, ...], order: list[Node]) -> Structure:
-    """Return the cached Structure of this code for leaves of these avals; `order` gives the avals of a new one."""
+    """Return the cached Structure of this code for leaves of these avals. If there is none, cache a new one with the
+    avals of the nodes in `order`."""
     global _held
     structure = _structures.get((code, in_avals))
     if structure is None:

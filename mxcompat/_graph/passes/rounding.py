@@ -54,7 +54,8 @@ def _has_to_be_rounded(product: Any, compared: set[Any]) -> bool:
 
 
 def _is_added(value: Any, to_all: bool, compared: set[Any]) -> bool:
-    """Return True if a value is added to products. With `to_all`, or if the sum is compared, any sum counts."""
+    """Return True if a value is an operand of a reduction, of a sum of two products, or of a sum in `compared`. With
+    `to_all`, every sum counts."""
     for use in value.uses:
         user = use.owner
         if user.name in _SUMS:

@@ -38,7 +38,7 @@ def _is_long(op: Any) -> bool:
         and prod(kind.shape[axes[0] : axes[-1] + 1]) > policy.STAGE
         and prod(kind.shape) >= policy.LARGE_ELEMENTS
         and op_name(op.operands[1]) == "stablehlo.constant"
-        and len(list(op.operands[0].uses)) == 1  # XLA computes a value with other consumers together with them
+        and len(list(op.operands[0].uses)) == 1  # XLA computes a shared operand in the loop of its other consumers
     )
 
 

@@ -83,7 +83,7 @@ def finish(seconds: float) -> None:
         _jobs.clear()
     settle(seconds)
     while _lasting:
-        with suppress(IndexError):  # the thread may have taken the last job first
+        with suppress(IndexError):  # the thread may have taken the last job since the test
             _done(_lasting.popleft())
 
 

@@ -79,7 +79,7 @@ def split_fallible(subgraph: Subgraph, program: Program, roots: Sequence[Node]) 
 
 @analysis
 def large(program: Program) -> tuple[int, ...]:
-    """Return the positions, among all inputs, of those that are large enough to be overwritten."""
+    """Return the positions of the inputs that are large enough to be overwritten."""
     return tuple([k for k, a in enumerate(program.in_avals) if nbytes(a) >= policy.SMALL_BYTES])
 
 
@@ -89,10 +89,10 @@ def _large_written(program: Program) -> list[int]:
 
 
 def _worth_donating(program: Program) -> Sequence[int]:
-    """Return the inputs that are large enough, and on a CPU those that can be written over without a copy.
+    """Return the large inputs that should be donated: on a CPU, only those that XLA overwrites without a copy.
 
     On a CPU, XLA first copies a donated input that it still has to read, which made a train step a fifth slower. On an
-    accelerator memory is worth that.
+    accelerator, the saved memory is worth such a copy.
     """
     candidates = large(program)
     if not candidates or not is_cpu():
@@ -109,7 +109,8 @@ def _updated(program: Program) -> tuple[int, ...]:
 
 
 def _is_only_updated(program: Program, k: int) -> bool:
-    """Return True if only elementwise ops, in calls too, read an input, each with a result of the input's shape."""
+    """Return True if all consumers of an input are elementwise ops with a result of its shape. A call counts as the ops
+    in it."""
     shape = program.in_avals[k].shape
     for (op, params, slots), out in zip(program.instructions, program.avals, strict=True):
         if ~k not in slots:

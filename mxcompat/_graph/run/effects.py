@@ -51,11 +51,12 @@ def _forget(node: Node | None) -> None:
 
 
 explanations: list[Callable[[Exception], Exception | None]] = []
-"""Callbacks that may return a better error for one that awaiting a value has raised because an effect failed."""
+"""Callbacks that may replace an error that was raised while a value was awaited. If an effect caused the error, a
+callback returns an error that says so."""
 
 
 def explained(error: Exception) -> Exception:
-    """Return the error to raise for an error that awaiting a value has raised."""
+    """Return the error to raise in place of one that was raised while a value was awaited."""
     for explain in explanations:
         better = explain(error)
         if better is not None:

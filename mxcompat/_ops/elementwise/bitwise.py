@@ -52,8 +52,8 @@ def _right(x: Any, y: Any) -> Any:
 
 
 def _to_integers(x: Any) -> Any:
-    """Return floats that stand for integers as integers. JAX differentiates such integers as floats; the derivative
-    ends here."""
+    """Cast floats to integers. Where JAX differentiates, floats may replace integers; no derivative passes through
+    this cast."""
     if jnp.issubdtype(x.dtype, np.floating):
         return jnp.asarray(x, np.int64 if x.dtype.itemsize == 8 else np.int32)
     return x

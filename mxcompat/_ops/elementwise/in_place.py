@@ -44,7 +44,8 @@ _Applies = Callable[[np.dtype], bool]
 
 
 def register_in_place(applies: _Applies, ufuncs: dict[str, Callable[..., Any]]) -> None:
-    """Register the rules of ops that write by these ufuncs, for dtypes that `applies` accepts. The host rules exist."""
+    """Register an in-place rule for each op, given the ufunc that computes it. For dtypes that `applies` rejects, the
+    rule calls the op's host rule, which must be registered before."""
     for name, ufunc in ufuncs.items():
         OVERWRITE.of(TABLE[name])(_writing(ufunc, applies, HOST[TABLE[name]]))
 

@@ -75,7 +75,7 @@ def _slope_rules(name: str, back: Callable[[Any, Any], Any], forth: Callable[[An
 def _float_op(
     name: str, function: _Ufunc, slope: _Slope, reads: Residuals | None = None, forth: _Slope | None = None
 ) -> None:
-    """Register the same for an op whose result is float32 for integers."""
+    """Register the host rule and the derivatives of an op with a slope, whose result is float32 for integers."""
     _smooth(name, _in_floats(function), slope, reads, forth)
 
 
@@ -238,7 +238,7 @@ def _linear(name: str, host: Callable[..., Any], pull: _Slope, push: _Slope, rea
     """Register the host rule and the derivatives of an op that is linear or not holomorphic.
 
     Args:
-        pull, push: functions for cotangents and tangents, of these and of the argument.
+        pull, push: `pull(cotangent, x)` and `push(tangent, x)`, for the op's argument x.
     """
     HOST.of(TABLE[name])(host)
     _linear_rules(name, pull, push)
@@ -251,7 +251,7 @@ def _sign_of_real(x: Any) -> Any:
 
 
 def _replaced(x: Any) -> Any:
-    """Return x with 1 in place of 0."""
+    """Return x with each 0 replaced by 1."""
     return np.where(x == 0, x.dtype.type(1), x)
 
 

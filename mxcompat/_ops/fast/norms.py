@@ -1,4 +1,4 @@
-"""The normalisations and the loss of `mx.fast`: one op each, computed in float32 at least, and fused by XLA."""
+"""The normalisations and the loss of `mx.fast`: one op each, computed in float32 (or float64), and fused by XLA."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["CROSS_ENTROPY", "LAYER_NORM", "RMS_NORM", "cross_entropy", "layer_no
 
 
 def wide(x: Any) -> Any:
-    """Return x in float32 at least, the dtype of the sums."""
+    """Cast x to the dtype of the sums: float64 stays as it is, any other dtype becomes float32."""
     return jnp.asarray(x, jnp.float64 if x.dtype == jnp.float64 else jnp.float32)
 
 

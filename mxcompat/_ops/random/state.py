@@ -193,7 +193,7 @@ def _links_of(chain: Node) -> Node:
 
 
 def _ends_chain(tip: Node) -> bool:
-    """Return whether `tip` is the end of this thread's chain, and the chain is pending."""
+    """Return True if `tip` ends this thread's chain, and the chain is pending."""
     if tip.op is not ITEM or not tip.inputs or tip.inputs[0] is not _local.chain():
         return False
     links = _local.links()
@@ -210,7 +210,7 @@ _local = _Local()
 
 
 _FIRST_SEED = time.time_ns() // 1_000_000
-"""The time of the import, in milliseconds."""
+"""The seed of the implicit keys: the clock at the import of this module, in milliseconds since 1970."""
 
 
 def _cell() -> list[array]:

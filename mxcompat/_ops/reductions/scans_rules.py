@@ -110,7 +110,8 @@ def _by_columns(step: np.ufunc, source: Any, target: Any) -> None:
 
 
 def _derivatives(name: str, back: Callable[..., Any], forth: Callable[..., Any]) -> None:
-    """Register the derivative rules of a scan, from those of the plain scan, `back(g, x)` and `forth(t, x)`."""
+    """Register the derivative rules of a scan. `back(g, x)` and `forth(t, x)` are the pullback and the pushforward of
+    the inclusive scan, from the first to the last element of the last axis."""
     op = TABLE[name]
 
     def pullback(g: Any, y: Any, params: tuple, needs_grad: Any, x: Any) -> Any:
@@ -127,7 +128,8 @@ def _derivatives(name: str, back: Callable[..., Any], forth: Callable[..., Any])
 def _derivative(
     rule: Callable[..., Any], moved: Any, x: Any, shape: tuple[int, ...], params: tuple, to: Any, of: Any
 ) -> Any:
-    """Return an array of a shape, with the result of a rule of the plain scan, or None if the rule returns None.
+    """Apply `back` or `forth` to a scan along any axis, in either direction, inclusive or exclusive. Return an array of
+    this shape, or None if the rule returns None.
 
     Args:
         moved: the cotangent or tangent that the rule moves.
@@ -164,9 +166,10 @@ def _products_before(x: Any) -> Any:
 
 
 def _cumprod_back(g: Any, x: Any) -> Any:
-    """Return the cotangent of a running product without division, as there may be zeros.
+    """Return the cotangent of the input of a running product. There is no division, since elements may be 0.
 
-    It runs from the last element backwards: each later product depends on an element through the next factor.
+    A recurrence runs from the last product backwards. To the cotangent of a product, it adds that of the next product,
+    times the next element.
     """
     factors = np.zeros_like(x)
     factors[_BUT_LAST] = x[_BUT_FIRST]
@@ -183,10 +186,10 @@ def _recurrence(factors: Any, terms: Any) -> Any:
 
 
 def _recurrence_of_rows(factors: Any, terms: Any) -> Any:
-    """Return the same recurrence along the first axis.
+    """Compute `_recurrence` along the first axis instead of the last.
 
-    A long axis is cut into pieces, which are computed side by side from a start of 0. Then each piece gets the
-    contribution of the piece before it.
+    A long axis is cut into pieces, which are computed side by side, each from a start of 0. Then the contribution of
+    the piece before it is added to each piece.
     """
     n, *others = terms.shape
     if n <= FEW_ELEMENTS:
@@ -250,7 +253,8 @@ BATCH[TABLE["cummin"]] = along_axis(0)
 
 
 def _in_two_parts(weighted: Callable[[Any], Any], values: Any) -> Any:
-    """Return a weighted sum of values of both signs, from the logarithms of two sums of values of one sign."""
+    """Return a weighted sum of values of both signs. `weighted` works on logarithms, so it is called once for the
+    positive values and once for the negated negative ones."""
     return np.exp(weighted(np.log(np.maximum(values, 0)))) - np.exp(weighted(np.log(np.maximum(-values, 0))))
 
 

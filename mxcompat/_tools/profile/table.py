@@ -55,12 +55,12 @@ def memory(profile: Profile) -> str:
 
 
 def short(place: str) -> str:
-    """Shorten a place to a path relative to the working directory, if it is inside."""
+    """Return a place, which is `file:line`, with a relative path if the file is in the working directory."""
     here = os.getcwd() + os.sep
     return place.removeprefix(here)
 
 
 def source(place: str) -> str:
-    """Return the source text of a place."""
+    """Return the source line at a place, which is `file:line`; empty for code without a file."""
     file, _, line = place.rpartition(":")
     return linecache.getline(file, int(line)).strip() if file else ""

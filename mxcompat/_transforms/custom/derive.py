@@ -43,8 +43,8 @@ FAILURE[CUSTOM] = OF_CALLED
 
 
 def _specialize(node: Node, capture: Capture) -> bool:
-    """Rewrite a call for the transform that closes over it. Return False if the derivative of the whole body will do so
-    later."""
+    """Rewrite a call for the transform that closes over it. Return False if the callback of the whole body will rewrite
+    the call later."""
     program, call = node.params
     active = tuple([n.trace >= capture.id for n in node.inputs[: call.count]])
     if capture.mode == "call" or (capture.mode in ("vjp", "jvp") and capture.is_enclosed):
@@ -104,13 +104,14 @@ def _over_axis(node: Node, axis: int, capture: Capture) -> Promise | Aval:
 
 
 def pulled_back(primals: Sequence[Node], cotangents: Sequence[Node]) -> Derive:
-    """Return a function that closes the body of a vjp, given the cotangents of the first outputs."""
+    """Return the callback that rewrites the custom functions in the body of a vjp when the body is closed. `cotangents`
+    are those of the first outputs."""
     return partial(_derived, Reverse, primals, cotangents, len(cotangents))
 
 
 def pushed_forward(primals: Sequence[Node], tangents: Sequence[Node], outputs: int) -> Derive:
-    """Return a function that closes the body of a jvp, given the tangents of the placeholders. It computes the tangents
-    of the first `outputs` outputs."""
+    """Return the callback that rewrites the custom functions in the body of a jvp when the body is closed. `tangents`
+    are those of the placeholders, and the first `outputs` outputs get tangents."""
     return partial(_derived, Forward, primals, tangents, outputs)
 
 

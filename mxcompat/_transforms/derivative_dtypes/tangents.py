@@ -66,7 +66,8 @@ _CAST = {TABLE[name] for name in (
 
 
 def tangent_avals(program: Program, in_dtypes: Sequence[Dtype], outputs: int) -> tuple[Aval, ...]:
-    """Return the avals of the first outputs' tangents, given the dtypes of the first inputs' tangents."""
+    """Return the avals of the tangents of the first `outputs` outputs. `in_dtypes` are the dtypes of the tangents of
+    the first inputs."""
     dtypes = tangent_dtypes(program, in_dtypes)
     outputs_and_slots = zip(program.out_avals[:outputs], program.out_slots, strict=False)
     return tuple([aval(a.shape, dtypes.get(s, a.dtype)) for a, s in outputs_and_slots])

@@ -139,7 +139,7 @@ def segments(
         mode: the mode in which the segments are captured, see `Capture`.
 
     Returns:
-        The segments, or None if one would read or return all results of an op with several as one value.
+        The segments, or None if a segment would read or return the tuple of all results of an op.
     """
     instructions = program.instructions
     place = {s: k for k, part in enumerate(parts) for s in part}
@@ -167,7 +167,7 @@ def segments(
 
 def _parts(program: Program) -> list[list[int]]:
     """Return the slots of each segment in execution order. Segments of a program that repeats itself are equal."""
-    following: dict[int, list[int]] = {}  # the results of an op with several stay in its segment
+    following: dict[int, list[int]] = {}  # an op with several results shares a segment with its ITEMs
     for k, (op, _, slots) in enumerate(program.instructions):
         if op is ITEM and slots[0] >= 0:
             following.setdefault(slots[0], []).append(k)
