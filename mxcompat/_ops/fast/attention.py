@@ -83,7 +83,7 @@ def _attention(
 def rows_at_a_time(heads: int, queries: int, keys: int) -> int:
     """Return the number of rows of queries to compute at a time, so that their scores stay in a CPU's cache."""
     row = 4 * heads * keys
-    return queries if queries * row <= policy.PIECE_BYTES else max(1, policy.PIECE_BYTES // row)
+    return queries if queries * row <= policy.PIECE_BYTES else max(1, policy.PIECE_BYTES // (2 * row))
 
 
 def _by_tiles(attend: Any, rows: int, q: Any, mask: Any) -> Any:
