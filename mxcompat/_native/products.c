@@ -230,9 +230,9 @@ static void multiply_packed(const Task *task, const Memory *memory, const Block 
     TileProduct tiles = {.x = packed_block(task, block), .count = count, .inner = p->inner, .rows = block->rows,
                          .row_bytes = task->row_bytes, .columns = p->inner, .sums = memory->sums,
                          .sums_apart = PANEL_ROWS};
-    tiles.matrix = (const uint8_t *)p->stored + (block->matrix * task->matrix_rows + start) * task->row_bytes;
     memset(memory->sums, 0, block->rows * PANEL_ROWS * sizeof(float));
     if (p->kind == BFLOAT16) {
+        tiles.matrix = (const uint8_t *)p->stored + (block->matrix * task->matrix_rows + start) * task->row_bytes;
         multiply_tiles(&tiles);
         return;
     }
@@ -315,7 +315,7 @@ static void pack_lines(void *context, size_t first, size_t last, size_t particip
         for (size_t m = 0; m < block->rows; m++) {
             const uint8_t *line = (const uint8_t *)p->x + task->lines[block->first + m] * p->inner * 2;
             pack_line(line, p->inner, first, last, block->rows, m, packed_block(task, block));
-            if (has_special(line + 2 * start, stop - start))
+            if (p->kind < BFLOAT16 && has_special(line + 2 * start, stop - start))
                 __atomic_store_n(&task->special, 1, __ATOMIC_RELAXED);
         }
     }
@@ -352,7 +352,7 @@ static void finish(Task *task, const Block *blocks, size_t count, size_t rows) {
     task->special = 0;
     if (tiled)
         parallel_for(tile_steps(p->inner), grain(rows * TILE_STEP), pack_lines, task);
-    task->tiled = tiled && !(task->special && p->kind < BFLOAT16);
+    task->tiled = tiled && !(task->special);
     if (!task->tiled)
         parallel_for(rows, grain(p->inner), widen_lines, task);
     size_t together = 2 + rows / count / (task->tiled ? TILE_EDGE : 1);

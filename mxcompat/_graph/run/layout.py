@@ -32,12 +32,8 @@ def contiguous(x: np.ndarray) -> np.ndarray:
 
 
 def _copy(out: np.ndarray, x: np.ndarray) -> None:
-    words = _WORDS.get(x.itemsize)
-    if (
-        native is None
-        or words is None
-        or not native.copy_transposed(out.view(words), x.view(words), policy.SHORT_ROW // 2)
-    ):
+    words, least = _WORDS.get(x.itemsize), policy.SHORT_ROW // 2
+    if native is None or words is None or not native.copy_transposed(out.view(words), x.view(words), least):
         np.copyto(out, x)
 
 
