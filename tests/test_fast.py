@@ -318,7 +318,7 @@ def small_tiles(monkeypatch):
     """Lower the byte limit, so that attention of 7 queries is computed three rows at a time."""
     from mxcompat._graph import policy
 
-    monkeypatch.setattr(policy, "PIECE_BYTES", 3 * 4 * 8 * 9)
+    monkeypatch.setattr(policy, "PIECE_BYTES", 2 * 3 * 4 * 8 * 9)  # a tile is half a piece
 
 
 LONG = (draw(2, 4, 7, 8), draw(2, 2, 9, 8), draw(2, 2, 9, 6))
