@@ -8,8 +8,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
 FILES = (
-    "in_c", "nodes", "code", "numbers", "arrays", "trees", "modules", "layout", "rows", "random", "pool", "kernels",
-    "tiles", "stored", "products", "convolve", "few_pixels", "quantized", "interrupts", "ffi",
+    "in_c", "nodes", "code", "numbers", "arrays", "trees", "modules", "layout", "memory", "rows", "random", "pool",
+    "kernels", "tiles", "stored", "products", "convolve", "few_pixels", "quantized", "interrupts", "ffi",
 )  # fmt: skip
 HEADERS = ("in_c", "kernels", "kernels_of", "kernels_avx512", "kernels_avx2", "kernels_plain", "ffi")
 

@@ -16,6 +16,7 @@ import pytest
 
 from mxcompat._graph import policy
 from mxcompat._graph.run import allocation, background
+from mxcompat._graph.run.values import jax_value
 from mxcompat._native import native
 from tests.nn_oracle import OURS, REAL
 from tests.oracle import ours, real
@@ -373,6 +374,31 @@ def test_what_moves_between_numpy_and_xla_counts_once(compiled: bool) -> None:
     del y
     meter.note()
     assert meter.seen == [720000, 360000, 0]
+
+
+@needs("aligned-memory")
+@pytest.mark.parametrize("donated", [False, True])
+def test_xla_reads_a_large_result_of_numpy_in_place(donated: bool) -> None:
+    x = ours.array(np.ones((300, 300), np.float32))
+    results = [x + k for k in range(8)]
+    ours.eval(results)
+    nodes = [result._node for result in results]
+    places = [node.value.ctypes.data for node in nodes]
+    assert [jax_value(node, donated).unsafe_buffer_pointer() == p for node, p in zip(nodes, places, strict=True)] == [
+        not donated
+    ] * 8
+    assert results[7].sum().item() == 90000 * 8
+
+
+@needs("aligned-memory")
+def test_numpy_keeps_its_own_memory_outside_of_evaluations() -> None:
+    from numpy._core.multiarray import get_handler_name
+
+    given = ours.array(np.ones((300, 300), np.float32))
+    x = given + 1
+    ours.eval(x)
+    assert get_handler_name(x._node.value) == "mxcompat"
+    assert get_handler_name(np.empty(10**6)) == get_handler_name(np.array(x)) == "default_allocator"
 
 
 def test_a_buffer_that_is_written_over_counts_once() -> None:

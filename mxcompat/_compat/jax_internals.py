@@ -22,26 +22,41 @@ __all__ = [
 ]  # fmt: skip
 
 
-@unpromised("device-put", "NumPy arrays become JAX arrays in an eighth of the time", "`jax.device_put` is called")
+@unpromised(
+    "device-put",
+    "NumPy arrays become JAX arrays in an eighth of the time, and a copy of one frees it at once",
+    "`jax.device_put` is called",
+)
 def device_put() -> bool:
     data = np.arange(3, dtype=np.int64)
-    array = put(data)
-    return isinstance(array, jax.Array) and array.dtype == np.int64 and bool((np.asarray(array) == data).all())
+    arrays = [put(data), put(data, copied=True)]
+    return all(isinstance(x, jax.Array) and x.dtype == np.int64 and bool((np.asarray(x) == data).all()) for x in arrays)
 
 
-def put(data: np.ndarray) -> jax.Array:
+def put(data: np.ndarray, copied: bool = False) -> jax.Array:
     """Return the same array as `jax.device_put` under `jax.enable_x64`, on the first device. Requires
-    `device_put.holds`."""
-    shaped, batched_put, sharding, devices = _to_default_place()
-    return batched_put(shaped(data.shape, data.dtype), sharding, [data], devices, committed=False, enable_x64=True)
+    `device_put.holds`.
+
+    Args:
+        copied: True to copy the data before the function returns. Otherwise the array may share the memory of `data`.
+    """
+    device, sharding, batched_put, shared, own = _to_default_place()
+    return batched_put(
+        jax.core.ShapedArray(data.shape, data.dtype), sharding, [data], [device], committed=False,
+        host_buffer_semantics=own if copied else shared, enable_x64=True,
+    )  # fmt: skip
 
 
 @cache
-def _to_default_place() -> tuple[Any, Any, Any, list[Any]]:
-    from jax._src.interpreters.pxla import batched_device_put
+def _to_default_place() -> tuple[Any, Any, Any, Any, Any]:
+    from jax._src.lib import xla_client
 
     device = jax.local_devices()[0]
-    return jax.core.ShapedArray, batched_device_put, jax.sharding.SingleDeviceSharding(device), [device]
+    ways = xla_client.HostBufferSemantics
+    return (
+        device, jax.sharding.SingleDeviceSharding(device), xla_client.batched_device_put, ways.ZERO_COPY,
+        ways.IMMUTABLE_ONLY_DURING_CALL,
+    )  # fmt: skip
 
 
 def is_for_one_device(ctx: Any) -> bool:

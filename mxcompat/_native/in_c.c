@@ -39,6 +39,7 @@ static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, add_trees},
     {Py_mod_exec, add_modules},
     {Py_mod_exec, add_layout},
+    {Py_mod_exec, add_memory},
     {Py_mod_exec, add_rows},
     {Py_mod_exec, add_random},
     {Py_mod_exec, add_quantized},

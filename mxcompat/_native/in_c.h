@@ -56,6 +56,7 @@ int add_arrays(PyObject *module);
 int add_trees(PyObject *module);
 int add_modules(PyObject *module);
 int add_layout(PyObject *module);
+int add_memory(PyObject *module);
 int add_rows(PyObject *module);
 int add_random(PyObject *module);
 int add_quantized(PyObject *module);

@@ -1,4 +1,4 @@
-"""Cases of mxcompat/_native/arrays.c, numbers.c, layout.c, rows.c and random.c, which read and write memory."""
+"""Cases of mxcompat/_native/arrays.c, numbers.c, layout.c, memory.c, rows.c and random.c."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ PLACE = "CPython: no memory for the place of an exception, which it makes for ev
 MAPPED = "CPython: no memory for the tuple of what `map` gives"
 INTERFACE = "NumPy: no memory for `__array_interface__`"
 ERRSTATE = "NumPy: no memory for `errstate`"
+TOKEN = "CPython: no memory for the token of a context variable"
 
 
 def _of_handles() -> Iterator[Case]:
@@ -214,6 +215,20 @@ def _of_layout() -> Iterator[Case]:
         yield Case("copy_transposed", name, copy, given, error)
 
 
+def _of_memory() -> Iterator[Case]:
+    swap, functions = native.swap_memory_handler, np._core._multiarray_umath._ARRAY_API
+    default = swap(functions, None)
+    swap(functions, default)
+
+    def back() -> None:
+        swap(functions, default)
+
+    yield Case("swap_memory_handler", "ours", swap, (functions, None), after=back, ends=TOKEN)
+    yield Case("swap_memory_handler", "the same again", swap, (functions, default), ends=TOKEN)
+    yield Case("swap_memory_handler", "no functions", swap, (3, None), ValueError)
+    yield Case("swap_memory_handler", "one argument", swap, (functions,), TypeError)
+
+
 def _of_rows() -> Iterator[Case]:
     reduce, scan = native.reduce_rows, native.scan_rows
     x, to, line = np.ones((2, 3, 4), np.float32), np.zeros((2, 4), np.float32), np.zeros((2, 3, 4), np.float32)
@@ -256,5 +271,8 @@ def _of_signals() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    for some in (_of_handles, _of_handle, _of_numbers, _of_number, _of_layout, _of_rows, _of_random, _of_signals):
-        yield from some()
+    families = (
+        _of_handles, _of_handle, _of_numbers, _of_number, _of_layout, _of_memory, _of_rows, _of_random, _of_signals
+    )  # fmt: skip
+    for family in families:
+        yield from family()

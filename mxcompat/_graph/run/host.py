@@ -7,9 +7,12 @@ the way in and out. An op without a host rule runs as a separate executable.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
+
+from mxcompat._compat.aligned_memory import with_aligned_memory
 
 from .. import policy
 from ..ir.analyses import analysis
@@ -24,7 +27,7 @@ from . import single
 from .allocation import nbytes, require
 from .blas import one_thread
 from .compile_time import compile_seconds
-from .interpret import CallFrame, environment, run_instructions
+from .interpret import CallFrame, counts, environment, run_instructions
 from .platform import on_cpu
 from .values import as_node_value, numpy_value, to_jax
 
@@ -155,7 +158,7 @@ def run(
     if products:
         with one_thread():
             return run(program, leaves, env, False, free)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), with_aligned_memory() if counts(program) else nullcontext():
         env += environment(program, [numpy_value(n) for n in leaves])
         run_instructions(program, env, _fallback, None if free is None else {id(leaves[k].value) for k in free})
         return [as_node_value(env[s], program.avals[s]) for s in program.out_slots]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mxcompat._compat.aligned_memory import ALIGNMENT
 from mxcompat._compat.jax_internals import device_put, put
 from mxcompat._compat.references import of_base, of_value
 from mxcompat._jax import jax
@@ -25,8 +26,13 @@ from .partition import whole
 __all__ = ["aligned", "aligned_bytes", "as_node_value", "in_order", "jax_value", "numpy_value", "sole", "to_jax"]
 
 
-def jax_value(node: Node) -> Any:
-    """Convert the value of a node, which is not a Python number, to a JAX array, store it in the node and return it."""
+def jax_value(node: Node, donated: bool = False) -> Any:
+    """Convert the value of a node, which is not a Python number, to a JAX array, store it in the node and return it.
+
+    Args:
+        donated: True if the executable overwrites the array. It then owns its memory: XLA overwrites no memory of
+            NumPy's, but would copy all such arrays before the run, while their memory is still in use.
+    """
     value = node.value
     if type(value) is np.ndarray:
         require_threads()
@@ -35,7 +41,7 @@ def jax_value(node: Node) -> Any:
         if taken:
             buffers.untrack(value)
         # XLA may share and overwrite the memory, so share it only if it has no other references
-        node.value = value = _put(value if taken else aligned(value))
+        node.value = value = _put(value if taken or donated else aligned(value), donated)
         buffers.count(value, node.aval)
     elif type(value) is tuple and any(type(v) is np.ndarray for v in value):
         node.value = value = tuple([to_jax(v) if type(v) is np.ndarray else v for v in value])
@@ -49,11 +55,11 @@ def to_jax(value: Any) -> jax.Array:
     return _put(aligned(value))
 
 
-def _put(data: np.ndarray) -> jax.Array:
+def _put(data: np.ndarray, copied: bool = False) -> jax.Array:
     if jax.config.jax_default_device is None and device_put.holds:  # type: ignore[attr-defined]
-        return put(data)
+        return put(data, copied)
     with jax.enable_x64(True):
-        return jax.device_put(data)
+        return jax.device_put(aligned(data) if copied else data)
 
 
 def aligned(data: np.ndarray) -> np.ndarray:
@@ -66,12 +72,9 @@ def aligned(data: np.ndarray) -> np.ndarray:
 
 def aligned_bytes(count: int) -> np.ndarray:
     """Allocate `count` bytes at an aligned address."""
-    memory = np.empty(count + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
+    memory = np.empty(count + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + count]
-
-
-_ALIGNMENT = 64
 
 
 def numpy_value(node: Node) -> Any:
