@@ -315,6 +315,11 @@ SPACES = """
 """
 
 
+def test_a_source_may_ask_for_the_version_of_metal():
+    source = "#if defined(__METAL__) && __METAL_VERSION__ >= 310\nout[0] = CHAR_BIT;\n#endif"
+    np.testing.assert_array_equal(call(source, [], [(1,)], 1)[0], [8])
+
+
 @pytest.mark.parametrize("in_xla", [False, True])
 def test_overloads_by_address_space(in_xla):
     """Compare overloads by address space. They are no case of `test_constructs`, because g++ has no address spaces."""
