@@ -95,6 +95,15 @@ NUMBERS = {
         """,
         "uimk", "uint32 int32 uint64 int32 uint32 int32 uint32 uint32",
     ),
+    "fused products": case(
+        "float p = g[I] * f[I]; y[I] = fma(g[I], f[I], -p); y1[I] = fma(g[I], f[I], 3 * g[I]);"
+        "y2[I] = fma(h[I], h[I], h[I]);",
+        "gfh", "float32 float32 float16",
+    ),
+    "operators in words": case(
+        "y[I] = (k[I] > 3 and not o[I]) or (k[I] xor 1) == 5; y1[I] = compl k[I] bitand 12; y1[I] or_eq 64;", "ko",
+        "bool int32",
+    ),
     "hash": case(
         """
             uint x = u[I] ^ 61u ^ (u[I] >> 16); x *= 9u; x ^= x >> 4; x *= 0x27d4eb2du; x ^= x >> 15;
