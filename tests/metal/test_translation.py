@@ -242,6 +242,29 @@ def test_indices_out_of_bounds_are_zero_and_dropped_or_found():
         call(I + "if (i < 8) out[i] = i > 0 ? x[i - 1] : 0;", [x], [(8,)], 20)
 
 
+ATOMIC = "(device atomic_float*)&out[i + 5]"
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "result"),
+    [
+        (
+            f"atomic_fetch_add_explicit({ATOMIC}, 1.0f, memory_order_relaxed);",
+            r"\(3, 0, 0\) writes out\[8\]",
+            5 * [0] + 3 * [1],
+        ),
+        ("float s[4] = {1, 2, 3, 4}; out[i] = s[i + 1];", r"\(3, 0, 0\) reads element 4 of a float\[4\]", [2, 3, 4]),
+        ("float s[4] = {1, 2, 3, 4}; s[i] = 9; out[i] = s[0];", r"\(4, 0, 0\) writes element 4", [9] + 7 * [1]),
+        ("float s[4] = {1, 2, 3, 4}; s[6] = 1; out[i] = s[i % 4] + s[5];", "writes element 6", [1, 2, 3, 4] * 2),
+        ("float4 v = 1; if (i > 2) v[i] = 3; out[i] = v.w;", r"writes element 4 of a float4", [1, 1, 1, 3, 1, 1, 1, 1]),
+    ],
+)
+def test_indices_out_of_bounds_of_atomics_and_local_arrays(source, message, result):
+    with mx.ext.debug.bounds_check(), pytest.raises(IndexError, match=message):
+        call(I + source, [], [(8,)], 8)
+    np.testing.assert_array_equal(call(I + source, [], [(8,)], 8)[0], result + [0] * (8 - len(result)))
+
+
 def test_long_loops_are_left_to_xla():
     source = I + "float s = 0; for (int k = 0; k < 1000; k++) s += x[i]; out[i] = s;"
     before = mx.ext.debug.compiles()
