@@ -286,6 +286,17 @@ def test_kernels_outside_of_the_language_are_named_with_the_line(check):
     assert "compare-and-swap" in message
 
 
+def test_kernels_of_a_module_that_a_function_returns(check):
+    found = check(
+        """
+        mx = import_mx()
+        mx.fast.metal_kernel(name="a", input_names=[], output_names=["y"], source="y[0] = 1;")
+        mx.fast.metal_kernel(name="b", input_names=[], output_names=["y"], source="goto end;")
+        """
+    )
+    assert [(line, kind) for line, kind, _ in found] == [(2, "runs"), (3, "kernel")]
+
+
 def test_texts_of_kernels_are_put_together(check):
     """Assert that kernel texts are assembled: from module constants, sums, formatted parts and template values of the
     calls."""

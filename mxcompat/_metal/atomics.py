@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from . import bounds
 from .buffers import Memory, as_index
 from .errors import Problem
 from .places import MemoryPlace
@@ -56,6 +57,8 @@ def _combine(kind: str) -> Callable[[Any, Call, bool], Value]:
         assert isinstance(place.type, ScalarType)
         if op in ("and", "or", "xor") and place.type.kind == "f":
             raise Problem(f"an atomic {op} of floats", expression.at)
+        if walk.checked:
+            bounds.check(walk, place.memory, place.type, place.index, "writes")
         old = _old(walk, place, value, op) if used else NoValue(VOID)
         walk.log(place.memory, place.memory.held)
         if place.memory.const:

@@ -168,10 +168,15 @@ def _saturated(op: str) -> Callable[..., Scalar]:
     return rule
 
 
-def _halved(up: int) -> Callable[..., Scalar]:
+def _halved(up: bool) -> Callable[..., Scalar]:
+    """Return the rule for half of a sum, rounded up or down. The sum itself may not fit into the type."""
+
     def rule(n: Any, xp: Any, x: Scalar, y: Scalar) -> Scalar:
-        wide = n.same_type("+", n.convert(x, LONG), n.convert(y, LONG))
-        return n.convert(n.shift(">>", n.same_type("+", wide, static(LONG, up)), static(INT, 1)), x.type)
+        kind = x.type
+        y = n.convert(y, kind)
+        half = n.shift(">>", n.convert(n.binary("^", x, y), kind), static(INT, 1))
+        common = n.convert(n.binary("|" if up else "&", x, y), kind)
+        return n.convert(n.binary("-" if up else "+", common, half), kind)
 
     return rule
 
@@ -187,8 +192,8 @@ _integers("mulhi", _high_product, "__umulhi", "__mulhi")
 _integers("madhi", lambda n, xp, x, y, z: n.same_type("+", _high_product(n, xp, x, y), z))
 _integers("addsat", _saturated("+"))
 _integers("subsat", _saturated("-"))
-_integers("hadd", _halved(0), "__hadd_int")
-_integers("rhadd", _halved(1))
+_integers("hadd", _halved(False), "__hadd_int")
+_integers("rhadd", _halved(True))
 _integers("__ffs", lambda n, xp, x: n.select(
     n.compare("==", x, static(x.type, 0)), static(x.type, 0), n.same_type("+", _trailing(n, xp, x), static(x.type, 1))
 ))  # fmt: skip

@@ -116,7 +116,7 @@ class CallWalk(StructWalk):
                 bound = self._bound(statement, scope, arguments, templates)
                 if bound is None:
                     continue
-                score = self._score(statement, bound, arguments) - 0.5 * bool(statement.templates)
+                score = self._score(statement, bound, arguments) - _generality(statement)
                 if len(functions) > 1:
                     score += self._score_of_spaces(statement, arguments)
             except NoSuchType:
@@ -334,6 +334,12 @@ class CallWalk(StructWalk):
 
     def builtin(self, function: Name, expression: Call, used: bool) -> Value:
         raise NotImplementedError
+
+
+def _generality(function: Function) -> float:
+    """Return the disadvantage of a template against an equally good function: more for each parameter of any type."""
+    names = {template.name for template in function.templates}
+    return 0.5 * bool(names) + 0.01 * sum(p.type.name in names for p in function.parameters)
 
 
 def _likeness(argument_type: Type, parameter_type: Type) -> float:

@@ -106,10 +106,8 @@ class PlaceWalk(StatementWalk):
         if isinstance(kind, (ArrayType, VectorType)):
             if index.static and 0 <= int(index.base) < kind.count:
                 return PartPlace(kind.element, of, int(index.base))
-            if index.static and self.mask.static and self.mask.base:
-                raise Problem(f"index {int(index.base)} is outside of {kind}")
-            if index.static:  # an earlier condition keeps all threads from this access
-                return OutsidePlace(kind.element)
+            if index.static:
+                return OutsidePlace(kind, index)
             return ElementPlace(kind.element, of, index)
         raise Problem(f"a value of type {kind} has no elements")
 

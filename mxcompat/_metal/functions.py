@@ -93,6 +93,12 @@ def _power(xp: Any, x: Any, y: Any) -> Any:
     return xp.power(x, y)
 
 
+def _fused(xp: Any, x: Any, y: Any, z: Any) -> Any:
+    """Return x * y + z, rounded once: programs compute the rounding error of a product with it."""
+    double = np.float64
+    return (x.astype(double) * y.astype(double) + z.astype(double)).astype(x.dtype)
+
+
 _one = np.float32(1)
 for _name, _rule, *_others in (
     ("exp", lambda xp, x: xp.exp(x), "__expf", "expf"), ("exp2", lambda xp, x: xp.exp2(x), "exp2f"),
@@ -124,7 +130,7 @@ for _name, _rule, *_others in (
     ("hypot", lambda xp, x, y: xp.hypot(x, y), "hypotf"), ("nextafter", lambda xp, x, y: xp.nextafter(x, y)),
     ("fdim", lambda xp, x, y: xp.where(x > y, x - y, x.dtype.type(0)), "fdimf"),
     ("recip", lambda xp, x: _one / x, "__frcp_rn"),
-    ("fma", lambda xp, x, y, z: x * y + z, "fmaf", "__fmaf_rn"), ("mix", lambda xp, x, y, a: x + (y - x) * a, "lerp"),
+    ("fma", _fused, "fmaf", "__fmaf_rn"), ("mix", lambda xp, x, y, a: x + (y - x) * a, "lerp"),
     ("smoothstep", _smooth),
 ):  # fmt: skip
     _floats(_name, _rule, *_others)

@@ -25,7 +25,7 @@ from .names import bind
 from .numbers import Numbers
 from .parse_base import BUILTIN_TEMPLATES
 from .parser import Parser
-from .prelude import PRELUDE
+from .prelude import METAL_MACROS, PRELUDE
 from .preprocess import Macro, preprocess
 from .signature import Input, Output, Signature
 from .simd_matrices import SIMD_MATRICES, uses_simd_matrices
@@ -63,7 +63,7 @@ class Kernel:
 
     def __init__(self, source: str, header: str, signature: Signature) -> None:
         self.source, self.header, self.signature = source, header, signature
-        self.prelude_text = PRELUDE + (CUDA_PRELUDE if signature.language == "cuda" else "")
+        self.prelude_text = PRELUDE + (CUDA_PRELUDE if signature.language == "cuda" else METAL_MACROS)
         if uses_simd_matrices(header + source):
             self.prelude_text += SIMD_MATRICES
         self.forms: dict[Any, Any] = {}

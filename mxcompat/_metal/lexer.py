@@ -37,6 +37,12 @@ _OPERATORS = (
 )  # fmt: skip
 """The operators, from the longest to the shortest, as the first match is taken."""
 
+_SPELLED = {
+    "and": "&&", "or": "||", "not": "!", "xor": "^", "bitand": "&", "bitor": "|", "compl": "~", "not_eq": "!=",
+    "and_eq": "&=", "or_eq": "|=", "xor_eq": "^=",
+}  # fmt: skip
+"""The operators that C++ also spells as words."""
+
 _PATTERN = re.compile(
     r"(?P<skip>[ \t\r\f\v]+|\\[ \t]*\r?\n|//(?:\\\r?\n|[^\n])*|/\*.*?\*/)"
     r"|(?P<newline>\n)"
@@ -59,16 +65,18 @@ def tokenize(text: str, part: str) -> list[Token]:
         match = _PATTERN.match(text, position)
         place = Place(part, line, position - start + 1)
         if match is None:
-            if text.startswith("/*", position):
-                Problem.at(place, "this comment has no end")
             Problem.at(place, f"stray character {text[position]!r}")
         kind = match.lastgroup or ""
+        if kind == "op" and text.startswith("/*", position):
+            Problem.at(place, "this comment has no end")
         if kind == "newline":
             first, spaced = True, True
         elif kind == "skip":
             spaced = True
         else:
-            tokens.append(Token(kind, match[0], place, first, spaced))
+            operator = _SPELLED.get(match[0])
+            kind, spelling = ("op", operator) if operator else (kind, match[0])
+            tokens.append(Token(kind, spelling, place, first, spaced))
             first, spaced = False, False
         lines = match[0].count("\n")
         if lines:

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import ml_dtypes
-import numpy as np
 
 from .errors import Problem
 from .types import BOOL, FLOAT, HALF, INT, ScalarType, Type
@@ -47,6 +46,13 @@ def _float_limit(type: ScalarType, name: str, of: str) -> Any:
     return values[name]
 
 
+_INTEGERS = {
+    "CHAR_BIT": 8, "SCHAR_MAX": 127, "SCHAR_MIN": -128, "FLT_RADIX": 2, "FLT_DIG": 6, "FLT_MANT_DIG": 24,
+    "FLT_MAX_EXP": 128, "FLT_MIN_EXP": -125, "FLT_MAX_10_EXP": 38, "FLT_MIN_10_EXP": -37, "FP_ILOGB0": -(2**31),
+    "FP_ILOGBNAN": -(2**31),
+}  # fmt: skip
+
+
 def _constants() -> dict[str, Scalar]:
     constants: dict[str, Scalar] = {}
     numbers = {
@@ -66,7 +72,10 @@ def _constants() -> dict[str, Scalar]:
         constants[f"{prefix}_EPSILON"] = static(type, info.eps)
     constants["INFINITY"] = constants["HUGE_VALF"] = static(FLOAT, math.inf)
     constants["NAN"] = static(FLOAT, math.nan)
-    constants["MAXFLOAT"] = static(FLOAT, np.finfo(np.float32).max)
+    constants["HUGE_VALH"] = static(HALF, math.inf)
+    constants["MAXFLOAT"], constants["MAXHALF"] = constants["FLT_MAX"], constants["HALF_MAX"]
+    for name, value in _INTEGERS.items():
+        constants[name] = static(INT, value)
     for name, bits in (("CHAR", 8), ("SHRT", 16), ("INT", 32), ("LONG", 64)):
         from .types import SCALARS
 

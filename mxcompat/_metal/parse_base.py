@@ -51,6 +51,16 @@ QUALIFIERS: set[str] = {
     "__attribute__", "__global__", "union", "class", "enum",
 }  # fmt: skip
 
+_UNSUPPORTED_WORDS = {
+    "new", "delete", "typeid", "alignof", "dynamic_cast", "concept", "requires", "thread_local", "co_await", "co_yield",
+    "co_return", "try", "catch", "throw", "goto", "asm", "__asm__",
+}  # fmt: skip
+_STATEMENT_WORDS = {
+    "if", "else", "for", "while", "do", "switch", "case", "default", "break", "continue", "return", "using", "typedef",
+    "namespace", "template", "static_assert",
+}  # fmt: skip
+"""Keywords that cannot be names, and do not begin an expression."""
+
 _SPACES = {"device": "device", "threadgroup": "threadgroup", "thread": "thread", "constant": "constant"}
 _SPACES |= {"__shared__": "threadgroup", "__constant__": "constant"}
 
@@ -94,9 +104,18 @@ class ParserBase:
         return self.next()
 
     def name(self) -> str:
+        self.refuse_keyword("a name")
         if self.token.kind != "name":
             self.fail(f"expected a name, but found {self._found()}")
         return self.next().text
+
+    def refuse_keyword(self, expected: str) -> None:
+        """Raise Problem at a keyword that cannot be the first word of a name or an expression."""
+        text = self.token.text
+        if text in _UNSUPPORTED_WORDS:
+            self.fail(f"{text} is not in the supported language")
+        if text in _STATEMENT_WORDS:
+            self.fail(f"expected {expected}, but found {self._found()}")
 
     def _found(self) -> str:
         return "the end of the text" if self.token.kind == "end" else repr(self.token.text)

@@ -39,7 +39,7 @@ _LEVEL = {op: k for k, ops in enumerate(_LEVELS, 1) for op in ops}
 _ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 _AFTER_TEMPLATES = {"(", "{", "::", ")", ",", ";", ">", ">>", "&&", "||", "==", "!=", "?"}
 """Tokens that may follow template arguments. Otherwise, a `<` compares."""
-_CASTS = ("static_cast", "reinterpret_cast", "const_cast", "as_type", "dynamic_cast")
+_CASTS = ("static_cast", "reinterpret_cast", "const_cast", "as_type")
 
 
 class ExpressionParser(ParserBase):
@@ -197,6 +197,7 @@ class ExpressionParser(ParserBase):
             return Literal(token.place, "int", 0)
         if (token.text in _CASTS and token.kind == "name") or self._metal_cast():
             return self._cast()
+        self.refuse_keyword("an expression")
         if token.text == "operator":
             return Name(token.place, self.operator_name())
         if (token.kind == "name" and self.starts_type()) or token.text == "typename":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .buffers import Shifted
 from .errors import Problem
-from .types import ScalarType, Type, VectorType
+from .types import ArrayType, ScalarType, Type, VectorType
 from .values import Array, Cell, Pointer, Scalar, Stack, Struct, Value, Vector, static
 
 if TYPE_CHECKING:
@@ -142,18 +142,19 @@ def with_parts(whole: Any, parts: tuple[Any, ...]) -> Value:
 
 
 class OutsidePlace(Place):
-    """An element outside of a local array. It reads as zero, and writes are dropped."""
+    """An element outside of a local array or a vector. It reads as zero, and writes are dropped."""
 
-    __slots__ = ()
+    __slots__ = ("index", "whole")
 
-    def __init__(self, type: Type) -> None:
-        self.type = type
+    def __init__(self, whole: ArrayType | VectorType, index: Scalar) -> None:
+        self.type, self.whole, self.index = whole.element, whole, index
 
     def get(self, walk: WalkBase) -> Value:
+        walk.check_local(self.whole, self.index, "reads")
         return walk.zero(self.type)
 
     def set(self, walk: WalkBase, value: Value) -> None:
-        pass
+        walk.check_local(self.whole, self.index, "writes")
 
 
 class ElementPlace(Place):
@@ -165,9 +166,11 @@ class ElementPlace(Place):
         self.type, self.of, self.index = type, of, index
 
     def get(self, walk: WalkBase) -> Value:
+        walk.check_local(self.of.type, self.index, "reads")  # type: ignore[arg-type]
         return walk.stack_element(walk.stacked(self.of), self.index)
 
     def set(self, walk: WalkBase, value: Value) -> None:
+        walk.check_local(self.of.type, self.index, "writes")  # type: ignore[arg-type]
         whole = walk.peek(self.of)
         if isinstance(whole, Vector):
             self.of.set(walk, walk.vector_update(whole, self.index, value))

@@ -192,6 +192,11 @@ class WalkBase(LocalArrays):
         arrays = tuple([self.space.xp.zeros(shape, leaf.dtype) for leaf in scalar_leaves(type.element)])
         return Stack(type.element, type.count, arrays)
 
+    def check_local(self, type: ArrayType | VectorType, index: Scalar, verb: str) -> None:
+        """Check an index into a local array or a vector, if indices are checked."""
+        if self.checked:
+            bounds.check_index(self, f"element {{}} of a {type}", type.count, index, verb)
+
     def load(self, memory: Any, type: Type, index: Scalar) -> Value:
         """Return the values that active threads read, with 0 for an index out of bounds."""
         if isinstance(type, ScalarType):

@@ -36,6 +36,24 @@ def test_positions():
     assert count == [24 * 8]
 
 
+def test_functions_of_halves_and_rounding():
+    source = """
+        int i = threadIdx.x;
+        half2 v = __halves2half2(h[i], __hneg(h[i]));
+        y[i] = __hadd(__hmul(h[i], h[i]), __low2half(v)) + __hmax(h[i], half(0)) + hexp(__high2half(v));
+        y1[i] = __fadd_rn(__fmul_rn(x[i], x[i]), __frsqrt_rn(4.0f)) + __high2float(v) + __hgt(h[i], half(0));
+        __threadfence_block();
+        y2[i] = __float2uint_rn(x[i] * x[i]) + __mul24(i, 3);
+    """
+    x = _RNG.normal(size=32).astype(np.float32)
+    h = x.astype(np.float16)
+    kinds = (mx.float16, mx.float32, mx.uint32)
+    found = call(source, {"x": x, "h": h}, [((32,), kind) for kind in kinds], (32, 1, 1), (32, 1, 1))
+    np.testing.assert_allclose(found[0], (h * h + h) + np.maximum(h, 0) + np.exp(-h), rtol=2e-3)
+    np.testing.assert_allclose(found[1], x * x + 0.5 - h.astype("f") + (h > 0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found[2], np.rint(x * x) + 3 * np.arange(32))
+
+
 def test_the_example_of_the_documentation():
     source = "auto elem = cooperative_groups::this_grid().thread_rank(); T tmp = inp[elem]; out[elem] = exp(tmp);"
     kernel = mx.fast.cuda_kernel(name="myexp", input_names=["inp"], output_names=["out"], source=source)

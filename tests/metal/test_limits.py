@@ -87,6 +87,16 @@ def test_a_grid_of_too_many_threads():
             call("y[0] = x[0];", mx.ones(4), 4, grid=grid)
 
 
+def test_a_grid_beyond_32_bits():
+    with pytest.raises(TypeError, match=r"Expected grid to be a sequence of ints of 32 bits, got \(2147483648, 1, 1\)"):
+        call("y[0] = x[0];", mx.ones(4), 4, grid=(2**31, 1, 1))
+
+
+def test_wrong_arguments_name_the_kernel():
+    with pytest.raises(TypeError, match=r"^kernel\(\) got an unexpected keyword argument 'grids'"):
+        call("y[0] = x[0];", mx.ones(4), 4, grids=(1, 1, 1))
+
+
 def test_numpy_is_interrupted():
     """Assert that Ctrl-C interrupts a loop that NumPy runs."""
     one = case("while (true) { if (y[0] > 5) break; y[0] = 1; }", outputs=[(1,)], out="float32", grid=(1, 1, 1))

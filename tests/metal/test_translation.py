@@ -202,6 +202,11 @@ def test_a_loop_of_unknown_length_has_no_derivative_in_reverse():
         ("#if D\nout[0] = 1;", 1, 2, "this #if has no #endif"),
         ("texture2d<float> t;", 1, 1, "texture2d is not in the supported language"),
         ("out[0] = 1;\natomic_compare_exchange_weak_explicit(p, &e, v, r, r);", 2, 1, "compare-and-swap is not"),
+        ("int* p = new int;", 1, 10, "new is not in the supported language"),
+        ("out[0] = 1;\ndelete p;", 2, 1, "delete is not in the supported language"),
+        ("out[0] = alignof(float);", 1, 10, "alignof is not in the supported language"),
+        ("if (true) else out[0] = 1;", 1, 11, "expected an expression, but found 'else'"),
+        ("out[0] = 1; /* no end", 1, 13, "this comment has no end"),
         ("goto end;", 1, 1, "goto is not in the supported language"),
         ("struct B { uint a : 2; };", 1, 19, "bit-fields are not in the supported language"),
         ("template <typename... T> int f(T... a) { return 0; }", 1, 19, "variadic templates are not in the supported"),
@@ -235,6 +240,29 @@ def test_indices_out_of_bounds_are_zero_and_dropped_or_found():
         call(source, [x], [(8,)], 8)
     with mx.ext.debug.bounds_check():
         call(I + "if (i < 8) out[i] = i > 0 ? x[i - 1] : 0;", [x], [(8,)], 20)
+
+
+ATOMIC = "(device atomic_float*)&out[i + 5]"
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "result"),
+    [
+        (
+            f"atomic_fetch_add_explicit({ATOMIC}, 1.0f, memory_order_relaxed);",
+            r"\(3, 0, 0\) writes out\[8\]",
+            5 * [0] + 3 * [1],
+        ),
+        ("float s[4] = {1, 2, 3, 4}; out[i] = s[i + 1];", r"\(3, 0, 0\) reads element 4 of a float\[4\]", [2, 3, 4]),
+        ("float s[4] = {1, 2, 3, 4}; s[i] = 9; out[i] = s[0];", r"\(4, 0, 0\) writes element 4", [9] + 7 * [1]),
+        ("float s[4] = {1, 2, 3, 4}; s[6] = 1; out[i] = s[i % 4] + s[5];", "writes element 6", [1, 2, 3, 4] * 2),
+        ("float4 v = 1; if (i > 2) v[i] = 3; out[i] = v.w;", r"writes element 4 of a float4", [1, 1, 1, 3, 1, 1, 1, 1]),
+    ],
+)
+def test_indices_out_of_bounds_of_atomics_and_local_arrays(source, message, result):
+    with mx.ext.debug.bounds_check(), pytest.raises(IndexError, match=message):
+        call(I + source, [], [(8,)], 8)
+    np.testing.assert_array_equal(call(I + source, [], [(8,)], 8)[0], result + [0] * (8 - len(result)))
 
 
 def test_long_loops_are_left_to_xla():
@@ -313,6 +341,11 @@ SPACES = """
     template <typename T> inline int held(threadgroup T* p) { return 7; }
     template <typename T> inline int held(thread T* p) { return 8; }
 """
+
+
+def test_a_source_may_ask_for_the_version_of_metal():
+    source = "#if defined(__METAL__) && __METAL_VERSION__ >= 310\nout[0] = CHAR_BIT;\n#endif"
+    np.testing.assert_array_equal(call(source, [], [(1,)], 1)[0], [8])
 
 
 @pytest.mark.parametrize("in_xla", [False, True])

@@ -186,11 +186,18 @@ def cuda_kernel(
 
 
 def _callable(definition: Definition) -> Callable[..., list[array]]:
-    def kernel(**arguments: Any) -> list[array]:
+    def kernel(
+        *, inputs: Any, output_shapes: Any, output_dtypes: Any, grid: Any, threadgroup: Any, template: Any = None,
+        init_value: Any = None, verbose: Any = False, stream: Any = None,
+    ) -> list[array]:  # fmt: skip
         """Run the kernel; see `metal_kernel`."""
-        call, nodes = launch(definition, **arguments)
+        call, nodes = launch(
+            definition, inputs=inputs, output_shapes=output_shapes, output_dtypes=output_dtypes, grid=grid,
+            threadgroup=threadgroup, template=template, init_value=init_value, verbose=verbose, stream=stream,
+        )  # fmt: skip
         if call.verbose:
             sys.stdout.write(full_text(call.signature, definition.source, definition.header) + "\n")
         return run_kernel(definition, call, nodes)
 
+    kernel.__qualname__ = "kernel"
     return kernel

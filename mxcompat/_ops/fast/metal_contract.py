@@ -6,6 +6,7 @@ All functions are pure, and do not parse or run the kernel. `define` is called o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from reprlib import repr as short
 from typing import Any, NamedTuple
 
 from mxcompat._array.construct import node_of
@@ -245,7 +246,7 @@ def _ints(value: Any, what: str) -> tuple[int, ...]:
     try:
         return integers(value)
     except TypeError:
-        raise expected(_CALL, f"{what} to be a sequence of ints", value) from None
+        raise incompatible(_CALL, f"Expected {what} to be a sequence of ints of 32 bits, got {short(value)}.") from None
 
 
 def _three(value: Any, what: str) -> tuple[int, int, int]:

@@ -145,8 +145,10 @@ class _Program:
 
     def _call(self, node: ast.Call, scope: Scope) -> None:
         type_ = self.types.of(node.func, scope)
-        if type_ in _KERNELS:
-            self._kernel(node, scope, _KERNELS[type_])
+        language = _KERNELS.get(type_) if type_ is not None else _language_by_name(node.func)  # type: ignore[call-overload]
+        if language is not None:
+            self.names.add(f"mlx.core.fast.{language}_kernel")
+            self._kernel(node, scope, language)
         function = called(type_)
         known = parameters(function) if callable(function) else None
         if known is None:
@@ -164,6 +166,15 @@ class _Program:
 
 def _name(type_: Instance) -> str:
     return "mlx.core.array" if type_ == ARRAY else f"mlx.{type_.cls.__module__.split('.')[1]}.{type_.cls.__name__}"
+
+
+def _language_by_name(function: ast.expr) -> str | None:
+    """Return the language of a kernel that a call of `….fast.metal_kernel` defines, where the module is not known: a
+    program may get it from a function."""
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Attribute):
+        return None
+    language = function.attr.removesuffix("_kernel")
+    return language if function.value.attr == "fast" and language in _KERNELS.values() else None
 
 
 def _alternatives(node: ast.expr) -> list[ast.expr]:

@@ -243,4 +243,13 @@ FUNCTIONS = {
         """,
         "f", "float32 int32 uint32 int64 float16 float16", arrays={"x": DATA["g"].reshape(7, 10)},
     ),
+    "more of the prelude": case(
+        """
+            y[I] = ceildiv(int(I), 2) - 9; y1[I] = sizeof(ceildiv(k[I], 2)) + sizeof(ceildiv(ulong(I), 2));
+            y2[I] = x[elem_to_loc(uint3(I % 5, I % 2, I % 7), x_shape, x_strides, x_ndim)];
+            y3[I] = elem_to_loc_2(uint2(I, 1), x_strides + 1) + elem_to_loc_3(uint3(I, 2, 3), x_strides);
+            y4[I] = elem_to_loc_1<int>(I, x_strides[0]) + elem_to_loc<int>(I, x_shape, x_strides, x_ndim);
+        """,
+        "k", "float32 int32 float32 int64 int32", arrays={"x": DATA["g"].reshape(7, 2, 5)},
+    ),
 }  # fmt: skip

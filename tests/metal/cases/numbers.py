@@ -95,6 +95,20 @@ NUMBERS = {
         """,
         "uimk", "uint32 int32 uint64 int32 uint32 int32 uint32 uint32",
     ),
+    "halves of sums": case(
+        "y[I] = hadd(m[I], m[69 - I]); y1[I] = rhadd(m[I], m[69 - I]); y2[I] = hadd(l[I], l[69 - I]);"
+        "y3[I] = rhadd(i[I], i[69 - I]); y4[I] = hadd(c[I], c[69 - I]); y5[I] = rhadd(d[I], d[69 - I]);",
+        "mlicd", "uint64 uint64 int64 int32 int8 uint8",
+    ),
+    "fused products": case(
+        "float p = g[I] * f[I]; y[I] = fma(g[I], f[I], -p); y1[I] = fma(g[I], f[I], 3 * g[I]);"
+        "y2[I] = fma(h[I], h[I], h[I]);",
+        "gfh", "float32 float32 float16",
+    ),
+    "operators in words": case(
+        "y[I] = (k[I] > 3 and not o[I]) or (k[I] xor 1) == 5; y1[I] = compl k[I] bitand 12; y1[I] or_eq 64;", "ko",
+        "bool int32",
+    ),
     "hash": case(
         """
             uint x = u[I] ^ 61u ^ (u[I] >> 16); x *= 9u; x ^= x >> 4; x *= 0x27d4eb2du; x ^= x >> 15;
