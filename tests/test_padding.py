@@ -238,7 +238,7 @@ def test_what_is_read_is_the_buffer():
 def test_a_long_buffer_is_read_in_part():
     k, v = (mx.array(np.resize(x, (1, HEADS, 1000, WIDTH))) for x in (KEYS, VALUES))
     mx.eval(k, v)
-    for n, room in ((7, 256), (256, 256), (257, 512), (600, 1000)):
+    for n, room in ((7, 256), (256, 256), (257, 1000), (600, 1000)):
         out = mx.fast.scaled_dot_product_attention(mx.array(QUERY[:1]), k[..., :n, :], v[..., :n, :], scale=1.0)
         mx.eval(mx.zeros(1) + 1)
         assert out._node.inputs[1].aval.shape[2] == room

@@ -1,10 +1,11 @@
-"""Caches extended by zeros: prefixes of buffers whose size doubles."""
+"""Caches extended by zeros: prefixes of buffers that become four times or twice as large."""
 
 import numpy as np
 import pytest
 
 import mxcompat as mx
-from mxcompat._ops.indexing.room import PREFIX
+from mxcompat._graph.ir.aval import aval, float32
+from mxcompat._ops.indexing.room import PREFIX, padded_size
 from mxcompat.ext.debug import compiles
 from tests.oracle import check, real
 
@@ -36,7 +37,7 @@ def attended(mx, cache, token):
     return mx.fast.scaled_dot_product_attention(mx.array(token), keys, keys, scale=0.3)
 
 
-def test_a_buffer_doubles():
+def test_a_small_buffer_quadruples():
     cache, shapes, rooms = Cache(mx), [], []
     for _ in range(5):
         mx.eval(cache.update(mx.ones((1, 2, STEP, 4)))[:, :, 1:])
@@ -44,7 +45,13 @@ def test_a_buffer_doubles():
         shapes.append(node.aval.shape[2])
         rooms.append(node.inputs[0].aval.shape[2] if node.op is PREFIX else shapes[-1])
     assert shapes == [256, 512, 768, 1024, 1280]
-    assert rooms == [256, 512, 1024, 1024, 2048]
+    assert rooms == [256, 1024, 1024, 1024, 4096]
+
+
+def test_a_large_buffer_doubles():
+    entry = 1 << 12
+    sizes = [padded_size(n, aval((1, 2, n, entry // 8), float32), 2) for n in (1, 256, 257, 513, 1024, 1025, 4097)]
+    assert sizes == [256, 256, 512, 1024, 1024, 2048, 8192]
 
 
 @pytest.mark.usefixtures("xla_only")

@@ -2,9 +2,9 @@
 
 A program that generates tokens keeps keys and values in a buffer. When the buffer is full, the program concatenates it
 with zeros, 256 entries at a time. XLA's shapes are static, so each size would need a new executable. Here the longer
-array is a *prefix* of a larger buffer of zeros, whose size is a power of two. A write into a prefix becomes a write
-into its buffer, and a read of its first entries becomes a read of the buffer. So the programs of all steps only see the
-buffer's shape, and new executables are needed only when it doubles.
+array is a *prefix* of a larger buffer of zeros (`padded_size`). A write into a prefix becomes a write into its buffer,
+and a read of its first entries becomes a read of the buffer. So the programs of all steps only see the buffer's shape,
+and new executables are needed only when the buffer has quadrupled (a small one) or doubled.
 
 A prefix is an ordinary node. It is computed only if it is read as a whole.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from mxcompat._graph.ir.aval import Aval, aval
 from mxcompat._graph.ir.node import Node, apply
-from mxcompat._graph.policy import PADDED_ROOM
+from mxcompat._graph.policy import PADDED_BYTES, PADDED_ROOM
 from mxcompat._jax import lax
 
 from ..creation.filled import CONSTANT
@@ -24,7 +24,7 @@ from ..define import op
 from ..elementwise.by_bits import by_bits
 from .plan import Plan, source_axes
 
-__all__ = ["PREFIX", "buffer_read", "buffer_written", "grown"]
+__all__ = ["PREFIX", "buffer_read", "buffer_written", "grown", "padded_size"]
 
 
 def _prefix(x: Any, *, axis: int, size: int) -> Any:
@@ -37,6 +37,19 @@ def _prefix_aval(x: Aval, *, axis: int, size: int) -> Aval:
 
 PREFIX = op("prefix", by_bits(_prefix), _prefix_aval, ("axis", "size"))
 """The first entries of a buffer along an axis. The entries behind them are zeros."""
+
+
+def padded_size(n: int, array: Aval, axis: int) -> int:
+    """Return the size of a buffer that is read and written in place of the first n entries of an array.
+
+    It is at least `PADDED_ROOM`, and grows by a factor of four while that takes little memory, then of two: to read the
+    empty rest of a small buffer costs less than to compile for another size.
+    """
+    entry = array.nbytes // array.shape[axis]
+    size = PADDED_ROOM
+    while size < n:
+        size *= 4 if 4 * size * entry <= PADDED_BYTES else 2
+    return size
 
 
 def grown(nodes: Sequence[Node], axis: int, join: Any) -> Node | None:
@@ -60,7 +73,7 @@ def grown(nodes: Sequence[Node], axis: int, join: Any) -> Node | None:
     if not before or before % PADDED_ROOM or more % PADDED_ROOM:
         return None
     size = before + more
-    join_to = 1 << (size - 1).bit_length()
+    join_to = padded_size(size, x.aval, axis)
     room = buffer.aval.shape[axis]
     if room < size:
         if join_to == size and x is buffer:

@@ -29,7 +29,7 @@ from mxcompat._jax import jnp, lax
 from ..define import op
 from ..indexing.gather import SLICE
 from ..indexing.plan import place
-from ..indexing.room import PREFIX
+from ..indexing.room import PREFIX, padded_size
 
 __all__ = [
     "BLANK", "Exact", "Padding", "Paddings", "again", "axis_read", "build", "check_matrices", "check_rows",
@@ -97,8 +97,8 @@ class Paddings(dict[tuple[int, int], Padding]):
         buffer = _buffer(node, n)
         if n < 2 or not buffer:
             raise Exact
-        # Read only the first entries of a long buffer, a power of two, so that its empty rest costs nothing.
-        return self[n, min(buffer, max(policy.PADDED_ROOM, 1 << (n - 1).bit_length()))]
+        # Read only the first entries of a long buffer, so that its empty rest costs little.
+        return self[n, min(buffer, padded_size(n, node.aval, axis))]
 
 
 def _buffer(node: Node, n: int) -> int:
