@@ -279,9 +279,12 @@ def run(code, environment):
     return done.stdout
 
 
-def test_without_c(monkeypatch):
+@pytest.mark.parametrize("how", SCHEMES[:2], ids=str)
+def test_without_c(how, monkeypatch):
+    """The first scheme is then lowered to JAX operations at once, and the second is a primitive for the kernel."""
     monkeypatch.setattr(foreign, "native", None)
-    how, x = SCHEMES[1], data(3, 64)
+    monkeypatch.setattr(foreign, "register", lambda: False)
+    x = data(3, 64)
     call = partial(multiply, how=how, transpose=True)
     parts = parts_of((32, 64), how)
     assert TARGET not in jax.jit(call).lower(x, *parts).as_text()

@@ -15,7 +15,9 @@ def everything() -> list[Unpromised]:
     """Return all features of mxcompat, in the order of their modules. This does not import JAX."""
     for name in sorted(path.stem for path in Path(_compat.__file__).parent.glob("*.py") if path.stem != "__init__"):
         import_module(f"{_compat.__name__}.{name}")
-    import_module("mxcompat._graph.passes.barriers")  # this module defines the only feature outside `_compat`
+    # these modules define the only features outside `_compat`
+    import_module("mxcompat._graph.passes.barriers")
+    import_module("mxcompat._ops.quantized.pallas_matvec")
     return list(REGISTRY.values())
 
 

@@ -30,3 +30,21 @@ Measured in milliseconds: one thread, these parts, and two threads of OpenBLAS t
 768x3072, and 394, 204 and 204 for 512x768 by 768x50257, on two free cores. While other processes took one core, the
 first product took 24, 26 and 29 to 39; while they took three quarters of both cores, 47, 49 and 84.
 """
+
+KERNEL_ROWS = 16
+"""The largest number of rows of x that a kernel in Pallas multiplies by a quantized matrix, on a GPU or TPU. None of
+the numbers for this kernel is measured, for want of a device. They follow from the sizes of registers and memories."""
+
+TPU_TILE, TPU_WORDS, TPU_UNEVEN = 128, 4096, 256
+"""On a TPU: the columns of the result for each program of the kernel, and the words of a row that it reads at a time (a
+vector register has 128 lanes); the largest number of words in a row (two blocks of 128 such rows, of 2 MB each, and the
+other arrays fit the 16 MB that a kernel may use); and the largest number if it is not a multiple of `TPU_TILE`, so that
+a row is read in one piece."""
+
+GPU_WORDS, GPU_COLUMNS = (16, 128), (4, 16)
+"""On a GPU: the range for the words of a row that the kernel reads at a time (64 to 512 bytes), and the range for the
+columns of the result for each program."""
+
+GPU_SUMS, GPU_WARPS = 64, 4
+"""On a GPU: the number of rows times columns up to which a program has more than the fewest columns (a thread then has
+64 sums in registers), and the warps of a program."""

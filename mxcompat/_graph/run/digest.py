@@ -37,7 +37,7 @@ __all__ = ["NoDigest", "digest"]
 _OWN = ("mxcompat._graph.", "mxcompat._array.", "mxcompat._metal.", "mxcompat._ops.", "mxcompat._transforms.", "jax.")
 """Modules whose ops are identified by their names. Ops made from a user's function come from other modules."""
 
-_ENVIRONMENT = ("XLA_FLAGS", "TF_XLA_FLAGS", "LIBTPU_INIT_ARGS", "NVIDIA_TF32_OVERRIDE")
+_ENVIRONMENT = ("XLA_FLAGS", "TF_XLA_FLAGS", "LIBTPU_INIT_ARGS", "NVIDIA_TF32_OVERRIDE", "MXCOMPAT_WITHOUT")
 
 _NO_MATTER = re.compile("cache|log|traceback|dump|pprint|distributed|transfer")
 """Matches the settings of JAX that do not affect the compiled code."""

@@ -2,7 +2,8 @@
 
 On a CPU, these call C (`_native/ffi.c`) through XLA's foreign function interface. Then no matrix is unpacked in memory,
 independently of XLA's fusion. A product is a primitive of JAX. If C cannot be called, the primitive is lowered to JAX
-operations: on other platforms, over several devices, in exported programs, and if the C code was not built.
+operations: on other platforms, over several devices, in exported programs, and if the C code was not built. On GPUs and
+TPUs, a primitive may have a kernel in Pallas for some of its products.
 """
 
 from __future__ import annotations
@@ -27,13 +28,17 @@ def reads(*dtypes: Any) -> bool:
     return native is not None and all(np.dtype(d) in KINDS for d in dtypes)
 
 
-def primitive(name: str, plain: Callable[..., Any], foreign: Callable[..., Any]) -> Any:
+def primitive(
+    name: str, plain: Callable[..., Any], foreign: Callable[..., Any], kernel: Callable[..., Any] | None = None
+) -> Any:
     """Return a primitive of JAX with one result.
 
     Args:
         name: its name.
         plain: computes it with JAX operations. The primitive's parameters are keyword arguments.
         foreign: computes it by a call of C.
+        kernel: returns a function that computes it by a kernel, or None if there is none for this product. It gets the
+            platform ("cuda" or "tpu"), the avals of the arguments, and the primitive's parameters.
 
     The caller must register its derivatives and its batching rule.
     """
@@ -54,12 +59,27 @@ def primitive(name: str, plain: Callable[..., Any], foreign: Callable[..., Any])
         lambda ctx, *args, **params: (called if _is_called(ctx) else composed)(ctx, *args, **params),
         "cpu",
     )
+    if kernel is not None:
+        for platform in ("cuda", "tpu"):
+            mlir.register_lowering(jax_primitive, partial(_lower_kernel, platform, kernel, composed), platform)
     return jax_primitive
 
 
 def _is_called(ctx: Any) -> bool:
     """Return True if the lowered program runs on one device of this process, and C can be called."""
     return is_for_one_device(ctx) and register()
+
+
+def _lower_kernel(
+    platform: str, kernel: Callable[..., Any], composed: Callable[..., Any], ctx: Any, *args: Any, **params: Any
+) -> Any:
+    """Lower a product to its kernel, or to JAX operations. XLA cannot divide a kernel among devices, and an exported
+    program must not depend on the version of Pallas."""
+    call = kernel(platform, ctx.avals_in, **params) if is_for_one_device(ctx) else None
+    if call is None:
+        return composed(ctx, *args, **params)
+    with jax.enable_x64(False):  # with 64-bit types, Pallas makes invalid code for a TPU
+        return mlir.lower_fun(call, multiple_results=False)(ctx, *args)
 
 
 def call_stored(

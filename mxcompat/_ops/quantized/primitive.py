@@ -1,11 +1,13 @@
 """Products with quantized matrices as a primitive of JAX (`products.foreign`), and its derivatives.
 
-All products have one form: matrices are selected by numbers, which are optional, unpacked, and multiplied.
+C computes them on a CPU. On a GPU or TPU, the kernel of `pallas_matvec` computes those of few rows. All products have
+one form: matrices are selected by numbers, which are optional, unpacked, and multiplied.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -19,6 +21,7 @@ from ..products.gathered import grouped_product
 from ..products.matmul import product
 from .fp8 import E4M3_MAX
 from .packing import unpack
+from .pallas_matvec import is_supported, kernel_for
 from .quantize import Scheme, decode
 
 __all__ = ["matrix_inputs", "multiply", "multiply_chosen"]
@@ -47,11 +50,18 @@ def multiply(
 
 
 def _is_read(x: Any, how: Scheme, parts: tuple[Any, ...]) -> bool:
-    """Return True if C reads these matrices, and all sizes are known. In an export, sizes may be symbolic."""
+    """Return True if C or a kernel reads these matrices, and all sizes are known. In an export, they may be
+    symbolic."""
     shape = (*x.shape, *parts[-1].shape)
     if not all(isinstance(n, int) and n for n in shape) or how.group_size not in (16, 32, 64, 128):
         return False
-    return reads(x.dtype, *[p.dtype for p in parts[:-1]]) if how.mode == "affine" else reads(x.dtype)
+    dtypes = _dtypes(x, how, parts[:-1])
+    return reads(*dtypes) or is_supported(how, dtypes)
+
+
+def _dtypes(x: Any, how: Scheme, scales: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the dtypes of the floats: of x and, in mode "affine", of scales and biases."""
+    return (x.dtype, *[s.dtype for s in scales]) if how.mode == "affine" else (x.dtype,)
 
 
 def _split_inputs(how: Scheme, inputs: tuple, left: bool, right: bool, scaled: bool) -> tuple[Any, ...]:
@@ -139,9 +149,23 @@ def _numbers(chosen: Any, count: int, axes: tuple[int, ...], lead: tuple[int, ..
     return jnp.broadcast_to(numbers, lead).reshape(-1).astype(np.int32)
 
 
+def _kernel(
+    platform: str, avals: tuple, how: Scheme, transpose: bool, left: bool, right: bool, scaled: bool
+) -> Callable[..., Any] | None:
+    """Return a function that computes a product of few rows by a kernel in Pallas, or None."""
+    x, *inputs = avals
+    if not transpose or left or right or scaled or not is_supported(how, _dtypes(x, how, tuple(inputs[:-1]))):
+        return None
+    w, scales, biases, *_ = _split_inputs(how, tuple(inputs), left, right, scaled)
+    call = kernel_for(platform, x, w, scales, biases, how)
+    if call is None:
+        return None
+    return lambda x, *inputs: call(x, inputs[-1], *inputs[:-1])
+
+
 @cache
 def _primitive() -> Any:
-    product = primitive("quantized_product", _plain, _foreign)
+    product = primitive("quantized_product", _plain, _foreign, _kernel)
     ad.primitive_jvps[product] = _jvp
     ad.primitive_transposes[product] = _transposed
     batching.primitive_batchers[product] = _batched
