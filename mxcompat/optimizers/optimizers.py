@@ -92,7 +92,7 @@ class SGD(SlotOptimizer):
         if self.momentum <= 0:
             return gradient
         fresh = gradient if self.dampening <= 0 else (1 - self.dampening) * gradient
-        v = keep(state, "v", self.momentum * state["v"] + fresh)
+        v = keep(state, "v", self.momentum * state.get("v") + fresh)  # TypeError without a slot, as in MLX
         return gradient + self.momentum * v if self.nesterov else v
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
