@@ -462,3 +462,26 @@ def test_methods_of_bases_that_were_replaced_are_called(kind: str, monkeypatch) 
         return [*seen, old.apply_gradients(gradients, {"a": mx.zeros(2)})]
 
     check_on(run)
+
+
+@pytest.mark.parametrize(
+    ("make", "slot"),
+    [
+        ("Adam(0.1)", "m"), ("Adam(0.1)", "v"), ("AdamW(0.1)", None), ("Adamax(0.1)", "m"), ("Adamax(0.1)", None),
+        ("AdaDelta(0.1)", "v"), ("AdaDelta(0.1)", None), ("Adafactor()", "exp_avg_sq_row"), ("Adafactor()", None),
+        ("SGD(0.1, momentum=0.9)", None), ("Lion(0.1)", None), ("Muon(0.1)", None), ("RMSprop(0.1)", None),
+    ],
+)  # fmt: skip
+def test_an_update_of_an_incomplete_state_names_its_first_missing_slot(make: str, slot: str | None) -> None:
+    """Assert that a state of another optimizer raises the same error, and stays unchanged."""
+
+    def run(mx, lib):
+        optimizer = eval(f"optim.{make}", {"optim": lib.optim})
+        state = {} if slot is None else {slot: mx.ones(2)}
+        optimizer.init({})
+        optimizer.state["step"] = mx.array(1)
+        with pytest.raises((KeyError, TypeError)) as caught:
+            optimizer.apply_single(mx.ones((2, 2)), mx.zeros((2, 2)), state)
+        return caught.type.__name__, str(caught.value), state
+
+    check_on(run)

@@ -12,7 +12,10 @@ from mxcompat.optimizers._rule import Rule
 from mxcompat.optimizers._walk import Leaf, gather
 from mxcompat.utils import tree_flatten, tree_map, tree_merge, tree_unflatten
 
-__all__ = ["LearningRate", "MultiOptimizer", "Optimizer", "SlotOptimizer", "blend", "check_value", "keep", "rate_of"]
+__all__ = [
+    "LearningRate", "MultiOptimizer", "Optimizer", "SlotOptimizer", "blend", "blended", "check_value", "keep",
+    "rate_of",
+]  # fmt: skip
 
 _PACKAGE = __name__.rpartition(".")[0] + "."
 
@@ -239,6 +242,7 @@ class SlotOptimizer(Optimizer):
     """An optimizer that keeps arrays like each parameter, called slots, which start at zero.
 
     ``_mx_slots`` has their names. :func:`keep` and :func:`blend` compute their next values.
+    A rule with several slots reads all of them before it stores any, so that an incomplete state stays unchanged.
     """
 
     _mx_slots = ()
@@ -264,8 +268,13 @@ def keep(state: dict, slot: str, value: mx.array) -> mx.array:
 
 
 def blend(state: dict, slot: str, rate: float, new: mx.array) -> mx.array:
-    """Update a slot that is a running mean: keep the share ``rate`` of it, and add the rest from ``new``."""
-    return keep(state, slot, rate * state[slot] + (1 - rate) * new)
+    """Update a slot that is a running mean, and return its next value."""
+    return keep(state, slot, blended(state[slot], rate, new))
+
+
+def blended(old: mx.array, rate: float, new: mx.array) -> mx.array:
+    """Return the next value of a running mean: keep the share ``rate`` of it, and add the rest from ``new``."""
+    return rate * old + (1 - rate) * new
 
 
 def check_value(what: str, value: float, positive: bool = False) -> None:

@@ -86,15 +86,12 @@ class Adafactor(Optimizer):
     def _mx_scale(self, squares: mx.array, share: mx.array, state: dict) -> mx.array:
         """Update the running means of squares with the share ``share``, and return their reciprocal root."""
 
-        def mean(name: str, new: mx.array) -> mx.array:
-            old = 1.0 - share
-            state[name] = old * state[name] + (1 - old) * new
-            return state[name]
-
-        if squares.ndim < 2:
-            return mx.rsqrt(mean("exp_avg_sq", squares))
-        along = {"exp_avg_sq_row": -1, "exp_avg_sq_col": -2}
-        return self._approximate_exp_moving_avg(*(mean(name, squares.mean(axis=axis)) for name, axis in along.items()))
+        along = {"exp_avg_sq": None} if squares.ndim < 2 else {"exp_avg_sq_row": -1, "exp_avg_sq_col": -2}
+        means, old = [state[name] for name in along], 1.0 - share
+        for k, (name, axis) in enumerate(along.items()):
+            new = squares if axis is None else squares.mean(axis=axis)
+            state[name] = means[k] = old * means[k] + (1 - old) * new
+        return mx.rsqrt(means[0]) if squares.ndim < 2 else self._approximate_exp_moving_avg(*means)
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
         size = self._compute_rms(parameter)

@@ -13,6 +13,7 @@ from mxcompat.optimizers._base import (
     Optimizer,
     SlotOptimizer,
     blend,
+    blended,
     check_value,
     keep,
     rate_of,
@@ -91,7 +92,7 @@ class SGD(SlotOptimizer):
         if self.momentum <= 0:
             return gradient
         fresh = gradient if self.dampening <= 0 else (1 - self.dampening) * gradient
-        v = keep(state, "v", self.momentum * state["v"] + fresh)
+        v = keep(state, "v", self.momentum * state.get("v") + fresh)  # TypeError without a slot, as in MLX
         return gradient + self.momentum * v if self.nesterov else v
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
@@ -200,9 +201,9 @@ class AdaDelta(SlotOptimizer):
         self.rho, self.eps = rho, eps
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
-        v = blend(state, "v", self.rho, mx.square(gradient))
-        change = mx.sqrt(state["u"] + self.eps) / mx.sqrt(v + self.eps) * gradient
-        blend(state, "u", self.rho, mx.square(change))
+        v, u = blended(state["v"], self.rho, mx.square(gradient)), state["u"]
+        change = mx.sqrt(u + self.eps) / mx.sqrt(v + self.eps) * gradient
+        state["v"], state["u"] = v, blended(u, self.rho, mx.square(change))
         return parameter - rate_of(self, gradient) * change
 
 
@@ -243,8 +244,10 @@ class Adam(SlotOptimizer):
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
         first, second = self.betas
-        rate, size = rate_of(self, gradient), mx.sqrt(blend(state, "v", second, mx.square(gradient)))
-        m = blend(state, "m", first, gradient)
+        m, v = state["m"], state["v"]
+        rate, v, m = rate_of(self, gradient), blended(v, second, mx.square(gradient)), blended(m, first, gradient)
+        size = mx.sqrt(v)
+        state["m"], state["v"] = m, v
         if self.bias_correction:
             m_share, v_share = (1 - beta**self.step for beta in self.betas)
             rate = (rate / m_share).astype(gradient.dtype)
@@ -318,8 +321,8 @@ class Adamax(Adam):
 
     def apply_single(self, gradient: mx.array, parameter: mx.array, state: dict) -> mx.array:
         first, second = self.betas
-        m = blend(state, "m", first, gradient)
-        v = keep(state, "v", mx.maximum(second * state["v"], mx.abs(gradient)))
+        m, v = blended(state["m"], first, gradient), mx.maximum(second * state["v"], mx.abs(gradient))
+        state["m"], state["v"] = m, v
         return parameter - rate_of(self, gradient) * m / (v + self.eps)
 
 
