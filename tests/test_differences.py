@@ -15,11 +15,13 @@ from contextlib import nullcontext
 from typing import Any
 
 import mlx.nn as real_nn
+import mlx.optimizers as real_optimizers
 import mlx.utils as real_utils
 import numpy as np
 import pytest
 
 import mxcompat.nn as our_nn
+import mxcompat.optimizers as our_optimizers
 import mxcompat.utils as our_utils
 from mxcompat.ext.debug import host_disabled
 from tests.oracle import ours, real, run, to_numpy
@@ -136,6 +138,19 @@ def test_failing_updates() -> None:
         return kept
 
     assert both(fn) == ([False, False], [True, True])
+
+
+def test_failing_optimizers() -> None:
+    def fn(mx):
+        optimizer = (our_optimizers if mx is ours else real_optimizers).Adam(0.1)
+        parameters = {"a": mx.ones(2), "b": mx.ones(2)}
+        optimizer.init(parameters)
+        del optimizer.state["b"]["m"]
+        with pytest.raises(KeyError):
+            optimizer.apply_gradients(parameters, parameters)
+        return optimizer.state["a"]["v"].sum().item() == 0
+
+    assert both(fn) == (False, True)
 
 
 @pytest.mark.usefixtures("xla_only")
