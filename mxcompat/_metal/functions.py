@@ -11,7 +11,7 @@ import numpy as np
 from mxcompat._jax import jax
 
 from .errors import Problem
-from .types import BOOL, FLOAT, ScalarType, common, promoted, vector_of
+from .types import BOOL, FLOAT, INT, ScalarType, common, promoted, vector_of
 from .values import Scalar, Struct, Value, Vector, static
 
 __all__ = ["FUNCTIONS", "extreme", "spread"]
@@ -131,7 +131,7 @@ for _name, _rule, *_others in (
     ("fdim", lambda xp, x, y: xp.where(x > y, x - y, x.dtype.type(0)), "fdimf"),
     ("recip", lambda xp, x: _one / x, "__frcp_rn"),
     ("fma", _fused, "fmaf", "__fmaf_rn"), ("mix", lambda xp, x, y, a: x + (y - x) * a, "lerp"),
-    ("smoothstep", _smooth),
+    ("smoothstep", _smooth), ("fmedian3", lambda xp, x, y, z: xp.fmax(xp.fmin(x, y), xp.fmin(xp.fmax(x, y), z))),
 ):  # fmt: skip
     _floats(_name, _rule, *_others)
 
@@ -221,14 +221,14 @@ _numbers("median3", lambda n, k, xp, x, y, z: extreme(">")(n, k, xp, extreme("<"
     n, k, xp, extreme(">")(n, k, xp, x, y), z)))  # fmt: skip
 
 
-def _test(name: str, rule: Rule) -> None:
-    """Define a test of floats, with a bool as the result."""
+def _test(name: str, rule: Rule, result: ScalarType = BOOL) -> None:
+    """Define a test of floats, with a bool or an integer as the result."""
 
     def function(walk: Any, values: list[Value]) -> Value:
-        def each(x: Scalar) -> Scalar:
-            x = walk.n.convert(x, _float_type((x,)))
-            wide = walk.n.array(walk.n.convert(x, FLOAT) if x.type.bits == 16 else x)
-            return walk.n.make(BOOL, rule(walk.space.xp, wide))
+        def each(*xs: Scalar) -> Scalar:
+            of = _float_type(xs)
+            wide = FLOAT if of.bits == 16 else of
+            return walk.n.make(result, rule(walk.space.xp, *[walk.n.array(walk.n.convert(x, wide)) for x in xs]))
 
         return spread(walk, values, each)
 
@@ -240,6 +240,18 @@ _test("isinf", lambda xp, x: xp.isinf(x))
 _test("isfinite", lambda xp, x: xp.isfinite(x))
 _test("isnormal", lambda xp, x: xp.isfinite(x) & (xp.abs(x) >= np.float32(2**-126)))
 _test("signbit", lambda xp, x: xp.signbit(x))
+_test("isordered", lambda xp, x, y: ~(xp.isnan(x) | xp.isnan(y)))
+_test("isunordered", lambda xp, x, y: xp.isnan(x) | xp.isnan(y))
+
+
+def _exponent(xp: Any, x: Any) -> Any:
+    """Return the exponent of a float as C's `ilogb`, with the least integer for 0 and NaN."""
+    least, largest = np.int32(-(2**31)), np.int32(2**31 - 1)
+    exponent = xp.frexp(xp.where(xp.isfinite(x), x, x.dtype.type(1)))[1].astype(np.int32) - np.int32(1)
+    return xp.where((x == 0) | xp.isnan(x), least, xp.where(xp.isinf(x), largest, exponent))
+
+
+_test("ilogb", _exponent, INT)
 
 
 def _parts(value: Value) -> tuple[Scalar, ...]:

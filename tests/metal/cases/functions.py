@@ -86,6 +86,14 @@ FUNCTIONS = {
         """,
         "pg", "float32 float32 float32 float32 float32 float32 float32 float32", tol=3e-6,
     ),
+    "exponents and order": case(
+        """
+            float z = I % 3 ? g[I] : NAN; y[I] = ilogb(g[I]); y1[I] = ilogb(h[I] * 1024.0h); y2[I] = ilogb(0.0f);
+            y3[I] = ilogb(INFINITY); y4[I] = isordered(z, f[I]); y5[I] = isunordered(f[I], z);
+            y6[I] = fmedian3(f[I], g[I], 0.1f); y7[I] = ilogb(g[I] * 1e-30f);
+        """,
+        "gfh", "int32 int32 int32 int32 bool bool float32 int32",
+    ),
     "functions of three": case(
         """
             float a = p[I], q = g[I]; y[I] = mix(a, q, 0.25f); y1[I] = clamp(q, -0.5f, 0.5f);

@@ -110,6 +110,8 @@ template <class T> using wide_ = std::conditional_t<std::is_signed_v<T>, __int12
   inline bool isfinite(T x) { return __builtin_isfinite(float(x)); }        \
   inline bool isnormal(T x) { return __builtin_isnormal(float(x)); }        \
   inline bool signbit(T x) { return __builtin_signbit(float(x)); }          \
+  inline bool isordered(T x, T y) { return x == x && y == y; }              \
+  inline bool isunordered(T x, T y) { return x != x || y != y; }            \
   inline T ldexp(T x, int k) { return T(::ldexpf(float(x), k)); }           \
   inline int ilogb(T x) { return ::ilogbf(float(x)); }                      \
   inline T frexp(T x, int& e) { return T(::frexpf(float(x), &e)); }         \
