@@ -200,9 +200,6 @@ class StatementParser(ExpressionParser):
         self.expect(";")
         return Return(at, value)
 
-    def _goto(self) -> Statement:
-        self.fail(f"{self.token.text} is not in the supported language")
-
     def _static_assert(self) -> StaticAssert:
         at = self.next().place
         self.expect("(")
@@ -215,7 +212,6 @@ class StatementParser(ExpressionParser):
 
 _STATEMENTS = {
     ";": "_empty", "{": "block", "if": "_if", "for": "_for", "while": "_while", "do": "_do", "switch": "_switch",
-    "break": "_break", "continue": "_continue", "return": "_return", "goto": "_goto", "asm": "_goto", "try": "_goto",
-    "throw": "_goto", "static_assert": "_static_assert", "namespace": "_namespace", "using": "_using",
-    "typedef": "_typedef", "template": "_template",
+    "break": "_break", "continue": "_continue", "return": "_return", "static_assert": "_static_assert",
+    "namespace": "_namespace", "using": "_using", "typedef": "_typedef", "template": "_template",
 }  # fmt: skip
