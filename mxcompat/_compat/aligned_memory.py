@@ -7,6 +7,7 @@ a library set the functions that allocate memory, for one context of Python (NEP
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,9 @@ class _Handler:
         native.swap_memory_handler(_functions(), self._before)
 
 
+@cache
 def _functions() -> Any:
+    """Return the capsule of NumPy's C functions."""
     from numpy._core._multiarray_umath import _ARRAY_API
 
     return _ARRAY_API
