@@ -384,9 +384,8 @@ def test_xla_reads_a_large_result_of_numpy_in_place(donated: bool) -> None:
     ours.eval(results)
     nodes = [result._node for result in results]
     places = [node.value.ctypes.data for node in nodes]
-    assert [jax_value(node, donated).unsafe_buffer_pointer() == p for node, p in zip(nodes, places, strict=True)] == [
-        not donated
-    ] * 8
+    shared = [jax_value(node, donated).unsafe_buffer_pointer() == p for node, p in zip(nodes, places, strict=True)]
+    assert shared == [not donated] * 8
     assert results[7].sum().item() == 90000 * 8
 
 

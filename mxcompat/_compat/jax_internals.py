@@ -24,7 +24,7 @@ __all__ = [
 
 @unpromised(
     "device-put",
-    "NumPy arrays become JAX arrays in an eighth of the time, and a copy of one frees it at once",
+    "NumPy arrays become JAX arrays in an eighth of the time, and none is kept while it is copied in the background",
     "`jax.device_put` is called",
 )
 def device_put() -> bool:

@@ -36,15 +36,23 @@ KERNEL_ROWS = 16
 the numbers for this kernel is measured, for want of a device. They follow from the sizes of registers and memories."""
 
 TPU_TILE, TPU_WORDS, TPU_UNEVEN = 128, 4096, 256
-"""On a TPU: the columns of the result for each program of the kernel, and the words of a row that it reads at a time (a
-vector register has 128 lanes); the largest number of words in a row (two blocks of 128 such rows, of 2 MB each, and the
-other arrays fit the 16 MB that a kernel may use); and the largest number if it is not a multiple of `TPU_TILE`, so that
-a row is read in one piece."""
+"""Sizes of the kernel on a TPU.
+
+- TPU_TILE: the number of columns of the result for each program of the kernel. A program also reads this many words of
+  a row at a time, because a vector register has 128 lanes.
+- TPU_WORDS: the largest number of words in a row. Two blocks of 128 such rows, of 2 MB each, and the other arrays fit
+  the 16 MB that a kernel may use.
+- TPU_UNEVEN: the largest number of words in a row that is no multiple of `TPU_TILE`. It is read in one piece.
+"""
 
 GPU_WORDS, GPU_COLUMNS = (16, 128), (4, 16)
-"""On a GPU: the range for the words of a row that the kernel reads at a time (64 to 512 bytes), and the range for the
-columns of the result for each program."""
+"""Ranges on a GPU: for the words of a row that the kernel reads at a time (64 to 512 bytes), and for the columns of the
+result for each program."""
 
 GPU_SUMS, GPU_WARPS = 64, 4
-"""On a GPU: the number of rows times columns up to which a program has more than the fewest columns (a thread then has
-64 sums in registers), and the warps of a program."""
+"""Sizes of the kernel on a GPU.
+
+- GPU_SUMS: up to this number of rows times columns, a program has more than the fewest columns. A thread then has 64
+  sums in registers.
+- GPU_WARPS: the number of warps of a program.
+"""
