@@ -1,6 +1,7 @@
 """What pyproject.toml cannot say: the C of what every program does all the time (mxcompat/_native). One build
 serves all versions of Python from 3.11 on. Where there is no compiler it is left out, and nothing else is."""
 
+import compileall
 import sysconfig
 
 from setuptools import Extension, setup
@@ -25,6 +26,13 @@ NATIVE = Extension(
 
 class Build(build_ext):
     """Building with what loops over arrays need of a compiler that has the options of GCC."""
+
+    def run(self) -> None:
+        super().run()
+        if self.inplace or self.editable_mode:
+            # pip compiles other installations to bytecode. Without it, an import takes five times as long, and Python
+            # does not write it itself where PYTHONDONTWRITEBYTECODE is set, as in many containers.
+            compileall.compile_dir("mxcompat", quiet=1)
 
     def build_extension(self, ext: Extension) -> None:
         if self.compiler.compiler_type == "unix":

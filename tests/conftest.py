@@ -29,6 +29,7 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.par
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 os.environ.pop("PYTEST_ADDOPTS", None)  # child runs of pytest must not inherit this option
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode, each child process takes a second more to import
 
 
 def pytest_collection_finish():

@@ -6,7 +6,6 @@ reads arrays that do not have it.
 
 from __future__ import annotations
 
-import socket
 from functools import cache
 from typing import Any
 
@@ -161,6 +160,8 @@ def address_from_first(port: int, seconds: float) -> tuple[int, int, str]:
 
 def _address_by_collective(port: int) -> tuple[int, int, str]:
     """Return the result of `address_from_first` by public functions, which start JAX's back-end."""
+    import socket
+
     from jax.experimental.multihost_utils import broadcast_one_to_all
 
     text = f"{socket.gethostname()}:{port}".encode()

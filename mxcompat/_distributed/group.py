@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from mxcompat._array.errors import small_int
 
 from . import members
+from .call import Call
 
 __all__ = ["Group", "group_for"]
 
@@ -58,7 +59,7 @@ class Group:
             raise RuntimeError("Cannot split the distributed group further.")
         if self._backend == "ring":
             raise RuntimeError("[ring] Group split not supported.")
-        call = members.Call("split", f"a group of {self.size()}", "", "split")
+        call = Call("split", f"a group of {self.size()}", "", "split")
         said = world.agree(self._ranks, call, (color, self._rank if key < 0 else key))
         chosen = sorted((k, r) for r, (c, k) in zip(self._ranks, said, strict=True) if c == color)
         return _new_group(tuple([r for _, r in chosen]), world.rank, self._backend)

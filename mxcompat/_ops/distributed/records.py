@@ -15,6 +15,7 @@ import numpy as np
 
 from mxcompat._array.array import array, wrap
 from mxcompat._distributed import members
+from mxcompat._distributed.call import Call
 from mxcompat._distributed.programs import collective
 from mxcompat._graph import policy
 from mxcompat._graph.ir.aval import Aval, aval, number
@@ -88,15 +89,15 @@ def _run(node: Node) -> Any:
 
 
 @lru_cache(maxsize=policy.MOST_PROGRAMS)
-def _call(record: Op, ranks: tuple[int, ...], sent: Aval, place: tuple[CodeType, int] | None) -> members.Call:
+def _call(record: Op, ranks: tuple[int, ...], sent: Aval, place: tuple[CodeType, int] | None) -> Call:
     where = line_at(*place) if place is not None else ""
     what = f"{sent.dtype}{list(sent.shape)}".removeprefix("mlx.core.")
     if record in (SEND, RECV):
-        return members.Call(record.name, f"{what} from rank {ranks[0]} to rank {ranks[1]}", where, "sent")
-    return members.Call(record.name, f"{what} over {len(ranks)} ranks", where, record.name)
+        return Call(record.name, f"{what} from rank {ranks[0]} to rank {ranks[1]}", where, "sent")
+    return Call(record.name, f"{what} over {len(ranks)} ranks", where, record.name)
 
 
-def _exchanged(node: Node, sent: Aval, world: Any, call: members.Call) -> Any:
+def _exchanged(node: Node, sent: Aval, world: Any, call: Call) -> Any:
     """Return the result of a collective of small arrays, which the ranks send to each other whole."""
     record, ranks, (out,) = node.op, node.params[0], node.aval
     if record is RECV:

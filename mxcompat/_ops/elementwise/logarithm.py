@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,10 @@ from .slopes import with_slope
 
 __all__ = ["log2_by_xla", "log10_by_xla"]
 
-_LOG10_OF_2 = Fraction(30102999566398119521373889472449302676818988146210854131, 10**56)
+_LOG10_OF_2 = 30102999566398119521373889472449302676818988146210854131
+"""The logarithm of 2 to base 10, times `_SCALE`."""
+
+_SCALE = 10**56
 
 
 def _parts(x: Any) -> tuple[Any, Any]:
@@ -45,9 +47,10 @@ def _log10(x: Any) -> Any:
     exponent, rest = _parts(x)
     info = np.finfo(x.dtype)
     places = info.nmant - info.iexp  # with so few bits, the product of the constant and an exponent is exact
-    high = Fraction(round(_LOG10_OF_2 * 2**places), 2**places)
-    small = lax.log(rest) * jnp.asarray(1 / math.log(10), x.dtype) + exponent * float(_LOG10_OF_2 - high)
-    return exponent * float(high) + small
+    high = (2 * _LOG10_OF_2 * 2**places + _SCALE) // (2 * _SCALE)  # rounded to the nearest integer
+    low = (_LOG10_OF_2 * 2**places - high * _SCALE) / (_SCALE * 2**places)
+    small = lax.log(rest) * jnp.asarray(1 / math.log(10), x.dtype) + exponent * low
+    return exponent * math.ldexp(high, -places) + small
 
 
 def _by_xla(logarithm: Callable[[Any], Any], base: float) -> Callable[[Any], Any]:
