@@ -111,11 +111,9 @@ def _without_executable(
     structure.times_seen += 1
     if host.on_host(subgraph.leaves):
         takes = host.estimated_seconds(program) if host.has_rules(program) else math.inf
-        if takes > policy.LIGHT_SECONDS and not known and temporary is None:
-            plan = _host_first(subgraph, roots)
-            if plan is not None:
-                return plan
-        plan = _on_host(subgraph, program, scalars, donated, temporary, takes)
+        first = takes > policy.LIGHT_SECONDS and not known and temporary is None
+        plan = _host_first(subgraph, roots) if first else None
+        plan = plan or _on_host(subgraph, program, scalars, donated, temporary, takes)
         if plan is not None:
             return plan
         if not temporary and not is_huge(subgraph.structure.code) and host.is_long(program):
@@ -214,9 +212,12 @@ def _on_host(
 ) -> OpByOp | None:
     """Return the plan to run a subgraph in NumPy, or None if that takes too long. `takes` is the estimated time in
     seconds."""
+    record = program.record or cache.record_of(program, scalars)  # an existing record notes the scalars when it runs
+    light = takes < policy.LIGHT_SECONDS
+    if light and not record.host_runs and not host.is_repeated(program):
+        return OpByOp(program, scalars, donated, True, True, False, record.age)  # whatever its compile would take
     compiling = compile_seconds(program)
     importing = 0.0 if is_imported() else policy.IMPORT_SECONDS
-    record = program.record or cache.record_of(program, scalars)  # an existing record notes the scalars when it runs
     known = min(takes, record.host_best)
     if known == math.inf or (known > policy.HOPELESS * compiling + importing and donated not in record.pending):
         return None  # an op without a host rule would be compiled separately
@@ -226,7 +227,6 @@ def _on_host(
     hot = taken > least and (heavy or events.stats.host_seconds >= policy.HOPELESS * importing)
     if hot and is_huge(subgraph.structure.code):
         return None
-    light = takes < policy.LIGHT_SECONDS
     return OpByOp(program, scalars, donated, True, light, hot and not temporary, record.age)
 
 
