@@ -10,7 +10,8 @@ from setuptools.errors import CompileError
 
 FILES = (
     "in_c", "nodes", "code", "numbers", "arrays", "trees", "modules", "layout", "memory", "rows", "random", "pool",
-    "kernels", "tiles", "stored", "products", "convolve", "few_pixels", "quantized", "interrupts", "ffi",
+    "kernels", "tiles", "stored", "products", "convolve", "few_pixels", "attention", "quantized",
+    "interrupts", "ffi",
 )  # fmt: skip
 HEADERS = ("in_c", "kernels", "kernels_of", "kernels_avx512", "kernels_avx2", "kernels_plain", "ffi")
 

@@ -315,9 +315,10 @@ def test_attention_vmap():
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    """Lower the byte limit, so that attention of 7 queries is computed three rows at a time."""
+    """Lower the byte limit, so that attention of 7 queries is computed three rows at a time, and not by C."""
     from mxcompat._graph import policy
 
+    monkeypatch.setattr(policy, "FEW_QUERIES", 0)
     monkeypatch.setattr(policy, "PIECE_BYTES", 2 * 3 * 4 * 8 * 9)  # a tile is half a piece
 
 

@@ -1,4 +1,4 @@
-/* The functions of `products.c`, `convolve.c` and `interrupts.c` for XLA's foreign-function interface, see `_graph/run/foreign.py`. */
+/* The functions of `products.c`, `convolve.c`, `attention.c` and `interrupts.c` for XLA's foreign-function interface, see `_graph/run/foreign.py`. */
 #include "ffi.h"
 #include "in_c.h"
 #include "kernels.h"
@@ -141,6 +141,45 @@ static void *convolve_for_xla(FfiCall *call) {
     return NULL;
 }
 
+/* Indices into the attribute of a call: flags, and members of `Attention`. */
+enum { CAUSAL, PREFIX, SINKS, BATCH, GROUPS, HEADS, QUERIES, KEYS, WIDTH, DEPTH, ATTENTION_NUMBERS };
+
+/* The arguments are q, k, v, the scale, then the number of valid keys and the sinks, if present. */
+static void *attend_for_xla(FfiCall *call) {
+    const int64_t *n;
+    void *error;
+    if (!begin(call, ATTENTION_NUMBERS, &n, &error))
+        return error;
+    FfiBuffer *const *buffers = call->arguments.buffers;
+    if (call->arguments.count != 4 + n[PREFIX] + n[SINKS] || call->results.count != 1)
+        return failed(call, FFI_INVALID_ARGUMENT, "attend: the call needs other arguments");
+    const FfiBuffer *length = n[PREFIX] ? buffers[4] : NULL, *sinks = n[SINKS] ? buffers[4 + n[PREFIX]] : NULL;
+    const FfiBuffer *y = call->results.buffers[0];
+    size_t keys = (size_t)n[KEYS], pairs = (size_t)(n[BATCH] * n[GROUPS]);
+    int64_t valid = length == NULL ? n[KEYS] : length->dtype == FFI_INT32 ? *(const int32_t *)length->data : 0;
+    Attention a = {.kind = kind_of(buffers[0]), .causal = n[CAUSAL] != 0, .batch = (size_t)n[BATCH],
+                   .groups = (size_t)n[GROUPS], .rows = (size_t)(n[HEADS] * n[QUERIES]), .queries = (size_t)n[QUERIES],
+                   .width = (size_t)n[WIDTH], .depth = (size_t)n[DEPTH], .q = buffers[0]->data, .k = buffers[1]->data,
+                   .v = buffers[2]->data, .y = y->data, .sinks = sinks == NULL ? NULL : sinks->data};
+    a.length = valid < 0 ? 0 : smaller((size_t)valid, keys);
+    a.k_group = keys * a.width;
+    a.v_group = keys * a.depth;
+    a.k_batch = a.groups * a.k_group;
+    a.v_batch = a.groups * a.v_group;
+    int fits = a.kind >= 0 && kind_of(buffers[1]) == a.kind && kind_of(buffers[2]) == a.kind && kind_of(y) == a.kind &&
+               kind_of(buffers[3]) == FLOAT32 && size_of_buffer(buffers[3]) == 1 && a.queries > 0 &&
+               size_of_buffer(buffers[0]) == pairs * a.rows * a.width && size_of_buffer(buffers[1]) == pairs * a.k_group &&
+               size_of_buffer(buffers[2]) == pairs * a.v_group && size_of_buffer(y) == pairs * a.rows * a.depth &&
+               (length == NULL || (length->dtype == FFI_INT32 && size_of_buffer(length) == 1)) &&
+               (sinks == NULL || (kind_of(sinks) == FLOAT32 && size_of_buffer(sinks) == (size_t)(n[GROUPS] * n[HEADS])));
+    if (!fits)
+        return failed(call, FFI_INVALID_ARGUMENT, "attend: the arrays do not fit each other");
+    a.scale = *(const float *)buffers[3]->data;
+    if (attend(&a) < 0)
+        return failed(call, FFI_EXHAUSTED, "attend: there is no memory");
+    return NULL;
+}
+
 /* The result is 1 if a signal asks loops to stop, else 0. */
 static void *stop_for_xla(FfiCall *call) {
     const int64_t *numbers;
@@ -164,6 +203,8 @@ int add_ffi(PyObject *module) {
     if (add(module, "multiply_for_xla", (void *)multiply_for_xla) < 0)
         return -1;
     if (add(module, "convolve_for_xla", (void *)convolve_for_xla) < 0)
+        return -1;
+    if (add(module, "attend_for_xla", (void *)attend_for_xla) < 0)
         return -1;
     return add(module, "stop_for_xla", (void *)stop_for_xla);
 }

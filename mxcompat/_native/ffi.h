@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 enum { FFI_MAJOR = 0, FFI_METADATA = 1, FFI_EXECUTE = 3, FFI_ARRAY = 1, FFI_INVALID_ARGUMENT = 3, FFI_EXHAUSTED = 8 };
-enum { FFI_BOOL = 1, FFI_UINT8 = 6, FFI_INT64 = 5, FFI_FLOAT16 = 10, FFI_FLOAT32 = 11, FFI_BFLOAT16 = 16 };
+enum { FFI_BOOL = 1, FFI_INT32 = 4, FFI_INT64 = 5, FFI_UINT8 = 6, FFI_FLOAT16 = 10, FFI_FLOAT32 = 11, FFI_BFLOAT16 = 16 };
 
 typedef struct FfiExtension {
     size_t size;

@@ -19,6 +19,24 @@ static INLINE float float_of(uint32_t bits) {
     return value;
 }
 
+/* The exponential of x <= 0: 2^n * exp(rest), where the rest is at most ln(2) / 2 and exp(rest) is a polynomial. The
+   error is at most 2 units in the last place. Results below 2^-126 are 0. */
+static INLINE float exponential(float x) {
+    const float least = -87.33f, integers = 0x1.8p23f; /* adding `integers` rounds to an integer, in the lowest bits */
+    float clipped = x < least ? least : x, shifted = clipped * 1.44269504f + integers, n = shifted - integers;
+    float rest = clipped - n * 0.693359375f + n * 2.12194440e-4f;
+    float sum = 1.9875691500e-4f;
+    sum = sum * rest + 1.3981999507e-3f;
+    sum = sum * rest + 8.3334519073e-3f;
+    sum = sum * rest + 4.1665795894e-2f;
+    sum = sum * rest + 1.6666665459e-1f;
+    sum = sum * rest + 5.0000001201e-1f;
+    uint32_t bits;
+    memcpy(&bits, &shifted, 4);
+    float power = float_of((bits + 127) << 23);
+    return x < least ? 0 : (sum * rest * rest + rest + 1) * power;
+}
+
 #ifdef __aarch64__
 static INLINE float half_of(uint32_t half) {
     uint16_t bits = (uint16_t)half;

@@ -1,6 +1,6 @@
-/* Products with matrices that are stored in less than float32, and convolutions: declarations shared by `pool.c`,
-   `kernels.c`, `tiles.c`, `products.c`, `stored.c`, `quantized.c`, `convolve.c`, `few_pixels.c` and `ffi.c`. They do
-   not depend on Python. */
+/* Products with matrices that are stored in less than float32, convolutions and attention: declarations shared by `pool.c`,
+   `kernels.c`, `tiles.c`, `products.c`, `stored.c`, `quantized.c`, `convolve.c`, `few_pixels.c`, `attention.c` and
+   `ffi.c`. They do not depend on Python. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +44,8 @@ typedef void (*Dots)(const float *x, size_t x_apart, size_t count, const float *
 typedef void (*Sums)(const float *x, size_t x_apart, size_t count, const float *y, size_t y_apart, size_t rows,
                      size_t length, float *out, size_t out_apart);
 typedef void (*Cast)(const void *from, void *to, size_t count);
+/* x = exp(x - top), where `top` is the largest x. `count` is a multiple of `lanes`. Returns the sum. */
+typedef float (*Exponentials)(float *x, size_t count, float *top);
 /* x = x * scale + bias for each group. The product and the sum are each rounded to half precision if the kind says
    so. */
 typedef void (*Rescale)(int kind, float *x, size_t groups, size_t group, const float *scales, const float *biases);
@@ -79,6 +81,7 @@ typedef struct {
     Cast widen[2], narrow[2]; /* casts from and to BFLOAT16 and FLOAT16 */
     Cast powers;              /* cast from E8M0 to floats */
     Rescale rescale;
+    Exponentials exponentials;
     Tile tile;
     Depth depth;
     Grouped grouped;
@@ -173,6 +176,24 @@ int convolve(const Convolution *convolution, int for_weights, const float *x, fl
 /* few_pixels.c. Compute y if the output has few pixels, and the weights of each output are adjacent in memory. Return 1
    if y was computed, 0 if not, or -1 if there is not enough memory. */
 int convolve_few(const Convolution *convolution, const float *x, const float *w, float *y);
+
+/* attention.c. Arrays q (batch, groups, rows, width), k (batch, groups, keys, width), v (batch, groups, keys, depth) and
+   y (batch, groups, rows, depth). The rows of a group are the queries of the heads that share its keys, `queries` for
+   each head. The groups and batches of k and v are as many elements apart as the members say; q and y are C-contiguous.
+   Only the first `length` keys count. If `causal`, query i sees the keys before length - queries + i + 1. `sinks` has
+   a score for each head, or is NULL. */
+typedef struct {
+    int kind, causal;
+    size_t batch, groups, rows, queries, width, depth, length;
+    size_t k_batch, k_group, v_batch, v_group;
+    float scale;
+    const void *q, *k, *v;
+    const float *sinks;
+    void *y;
+} Attention;
+
+/* Compute y. Return -1 if there is not enough memory. */
+int attend(const Attention *attention);
 
 #ifdef __GNUC__
 #pragma GCC visibility pop

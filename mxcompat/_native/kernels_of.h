@@ -229,6 +229,26 @@ TARGET static void NAME(rescale)(int kind, float *x, size_t groups, size_t group
     }
 }
 
+TARGET static float NAME(exponentials)(float *x, size_t count, float *top) {
+    float tops[LANES], largest = -INFINITY;
+    for (size_t n = 0; n < LANES; n++)
+        tops[n] = -INFINITY;
+    for (size_t k = 0; k < count; k += LANES)
+        for (size_t n = 0; n < LANES; n++)
+            tops[n] = x[k + n] > tops[n] ? x[k + n] : tops[n];
+    for (size_t n = 0; n < LANES; n++)
+        largest = tops[n] > largest ? tops[n] : largest;
+    *top = largest;
+    if (largest == -INFINITY) /* then the sum is 0, unless x has NaN */
+        largest = 0;
+    for (size_t k = 0; k < count; k++)
+        x[k] = exponential(x[k] - largest);
+    V sum = EACH(0);
+    for (size_t k = 0; k < count; k += LANES)
+        sum = ADD(sum, LOAD(x + k));
+    return TOTAL(sum);
+}
+
 /* These kernels are described in `kernels.h`. */
 TARGET static INLINE void NAME(tile_of)(int vectors, const Piece *pieces, size_t count, size_t length, size_t apart,
                                         const float *b, float *const *out, int add) {
@@ -327,6 +347,7 @@ static const Kernels NAME(kernels) = {
     .narrow = {NAME(narrow_BFLOAT16), NAME(narrow_FLOAT16)},
     .powers = NAME(powers),
     .rescale = NAME(rescale),
+    .exponentials = NAME(exponentials),
     .tile_rows = TILE_ROWS,
     .tile = NAME(tile),
     .depth = NAME(depth),

@@ -1,5 +1,5 @@
-/* The Python functions of `products.c`, `stored.c` and `convolve.c`, see `_ops/products/stored.py` and
-   `_ops/conv/primitive_rules.py`. */
+/* The Python functions of `products.c`, `stored.c`, `convolve.c` and `attention.c`, see `_ops/products/stored.py`,
+   `_ops/conv/primitive_rules.py` and `_ops/fast/few_queries.py`. */
 #include "in_c.h"
 #include "kernels.h"
 
@@ -223,11 +223,98 @@ static PyObject *uses_tiles(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(not
     return PyBool_FromLong(kernels()->tiled && tiles_allowed());
 }
 
+/* Get the buffer of an array with four axes. `flags` say if it must be contiguous; the last two axes always must. */
+static int see_rows(Views *views, PyObject *arg, int kind, int flags) {
+    Py_buffer *view = &views->views[views->count];
+    if (PyObject_GetBuffer(arg, view, flags) < 0)
+        return -1;
+    views->count++;
+    Py_ssize_t size = (Py_ssize_t)item_size(kind);
+    int fits = view->ndim == 4 && view->itemsize == size;
+    if (fits && view->strides != NULL)
+        fits = (view->shape[3] < 2 || view->strides[3] == size) &&
+               (view->shape[2] < 2 || view->strides[2] == view->shape[3] * size) && view->strides[0] >= 0 &&
+               view->strides[1] >= 0 && view->strides[0] % size == 0 && view->strides[1] % size == 0;
+    if (!fits)
+        PyErr_SetString(PyExc_ValueError, "attend: the arrays have no such rows");
+    return fits ? 0 : -1;
+}
+
+/* Read the arrays of `attend_in_c`. */
+static int read_attention(Views *views, PyObject *const *args, Attention *a) {
+    if (see_rows(views, args[0], a->kind, PyBUF_ND | PyBUF_WRITABLE) < 0 ||
+        see_rows(views, args[1], a->kind, PyBUF_ND) < 0 || see_rows(views, args[2], a->kind, PyBUF_STRIDES) < 0 ||
+        see_rows(views, args[3], a->kind, PyBUF_STRIDES) < 0)
+        return -1;
+    const Py_buffer *y = views->views, *q = y + 1, *k = y + 2, *v = y + 3, *sinks = y + 4;
+    if (!Py_IsNone(args[4])) {
+        if (PyObject_GetBuffer(args[4], &views->views[4], PyBUF_SIMPLE) < 0)
+            return -1;
+        views->count++;
+        a->sinks = sinks->buf;
+    }
+    Py_ssize_t heads = q->shape[1], groups = k->shape[1], size = k->itemsize;
+    int fits = groups > 0 && heads > 0 && heads % groups == 0 && q->shape[2] > 0 && q->shape[0] == k->shape[0] &&
+               q->shape[0] == v->shape[0] && q->shape[0] == y->shape[0] && groups == v->shape[1] &&
+               heads == y->shape[1] && q->shape[2] == y->shape[2] && k->shape[2] == v->shape[2] &&
+               q->shape[3] == k->shape[3] && v->shape[3] == y->shape[3] && a->length <= (size_t)k->shape[2] &&
+               (a->sinks == NULL || sinks->len == heads * (Py_ssize_t)sizeof(float));
+    if (!fits) {
+        PyErr_SetString(PyExc_ValueError, "attend: the arrays do not fit each other");
+        return -1;
+    }
+    a->batch = (size_t)q->shape[0];
+    a->groups = (size_t)groups;
+    a->queries = (size_t)q->shape[2];
+    a->rows = (size_t)(heads / groups) * a->queries;
+    a->width = (size_t)q->shape[3];
+    a->depth = (size_t)v->shape[3];
+    a->k_batch = (size_t)(k->strides[0] / size);
+    a->k_group = (size_t)(k->strides[1] / size);
+    a->v_batch = (size_t)(v->strides[0] / size);
+    a->v_group = (size_t)(v->strides[1] / size);
+    a->q = q->buf;
+    a->k = k->buf;
+    a->v = v->buf;
+    a->y = y->buf;
+    return 0;
+}
+
+/* attend(y, q, k, v, sinks, kind, causal, length, scale): fill y with the attention that `Attention` in kernels.h
+   describes. The arrays have four axes; q and y have heads instead of groups. `sinks` may be None. */
+static PyObject *attend_in_c(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    size_t n[3];
+    if (count != 9)
+        return PyErr_Format(PyExc_TypeError, "attend takes 9 arguments");
+    double scale = PyFloat_AsDouble(args[8]);
+    if (PyErr_Occurred() || read_numbers(args + 5, n, 3) < 0)
+        return NULL;
+    if (n[0] > FLOAT32 || !is_float((int)n[0]))
+        return PyErr_Format(PyExc_ValueError, "there are no such kinds of elements");
+    Attention a = {.kind = (int)n[0], .causal = n[1] != 0, .length = n[2], .scale = (float)scale};
+    Views views = {.count = 0};
+    int failed = read_attention(&views, args, &a);
+    if (!failed) {
+        if (a.batch * a.groups * a.rows * a.length < QUIET_WORK / (a.width + a.depth + 1)) {
+            failed = attend(&a);
+        } else {
+            Py_BEGIN_ALLOW_THREADS
+            failed = attend(&a);
+            Py_END_ALLOW_THREADS
+        }
+        if (failed)
+            PyErr_NoMemory();
+    }
+    release(&views);
+    return failed ? NULL : Py_NewRef(Py_None);
+}
+
 static PyMethodDef functions[] = {
     FAST("multiply_stored", multiply_stored),
     FAST("unpack_stored", unpack_stored),
     FAST("cast_halves", cast_halves),
     FAST("convolve", convolve_arrays),
+    FAST("attend", attend_in_c),
     {"choose_instructions", choose_instructions, METH_O, NULL},
     {"uses_tiles", uses_tiles, METH_NOARGS, NULL},
     {NULL},

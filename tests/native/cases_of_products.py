@@ -72,6 +72,35 @@ def _of_casts() -> Iterator[Case]:
     yield Case("cast_halves", "no buffer", cast, (wide, 3, HALF, False), TypeError)
 
 
+def _of_attention() -> Iterator[Case]:
+    q, k, v = (np.ones(shape, np.float32) for shape in ((2, 4, 1, 8), (2, 2, 5, 8), (2, 2, 5, 3)))
+    given = (np.empty((2, 4, 1, 3), np.float32), q, k, v, np.ones(4, np.float32), FLOAT, True, 5, 0.5)
+
+    def changed(place: int, value: object) -> tuple:
+        return (*given[:place], value, *given[place + 1 :])
+
+    attend = native.attend
+    yield Case("attend", "with sinks", attend, given)
+    yield Case("attend", "without sinks", attend, changed(4, None))
+    yield Case("attend", "no valid key", attend, changed(7, 0))
+    yield Case("attend", "a view of keys", attend, changed(2, np.ones((2, 2, 9, 8), np.float32)[:, :, 2:7]))
+    yield Case("attend", "too few arguments", attend, given[:-1], TypeError)
+    yield Case("attend", "a scale that is no number", attend, changed(8, "1"), TypeError)
+    yield Case("attend", "a negative length", attend, changed(7, -1), OverflowError)
+    yield Case("attend", "more keys than there are", attend, changed(7, 6), ValueError)
+    yield Case("attend", "a kind that does not exist", attend, changed(5, 99), ValueError)
+    yield Case("attend", "another kind", attend, changed(5, HALF), ValueError)
+    yield Case("attend", "no buffer", attend, changed(1, 3), TypeError)
+    yield Case("attend", "a number for sinks", attend, changed(4, 3), TypeError)
+    yield Case("attend", "too few sinks", attend, changed(4, np.ones(3, np.float32)), ValueError)
+    yield Case("attend", "three axes", attend, changed(1, q[0]), ValueError)
+    yield Case(
+        "attend", "rows that are apart", attend, changed(2, np.ones((2, 2, 5, 16), np.float32)[..., ::2]), ValueError
+    )
+    yield Case("attend", "reversed groups", attend, changed(3, v[:, ::-1]), ValueError)
+    yield Case("attend", "another number of heads", attend, changed(2, np.ones((2, 3, 5, 8), np.float32)), ValueError)
+
+
 def _of_convolutions() -> Iterator[Case]:
     x, w, y = (np.ones(shape, np.float32) for shape in ((2, 6, 5, 4), (3, 2, 3, 4), (2, 5, 3, 3)))
     convolution = Convolution(2, 1, 4, 3, (6, 5), (5, 3), (2, 3), (1, 1), (0, 0), (1, 1), (1, 1), (72, 24, 1, 12, 4))
@@ -112,5 +141,6 @@ def cases() -> Iterator[Case]:
     yield from _of_products()
     yield from _of_elements()
     yield from _of_casts()
+    yield from _of_attention()
     yield from _of_convolutions()
     yield from _of_instructions()

@@ -10,6 +10,17 @@ of 4864x896 in bfloat16, ms in XLA's code and in C, on a busy machine: 1 row 2.4
 Products of bfloat16 by a transposed matrix have no limit on processors with AMX. (The same matrix, ms of a processor's
 time in C without AMX and with it, on a busy machine: 1 row 0.54, 0.55; 8 1.7, 0.7; 32 4.7, 1.1; 256 32, 7.2.)"""
 
+FEW_QUERIES = 16
+"""The largest number of queries with the same keys for which C computes attention.
+
+Microseconds in XLA's code and in C, float32 | bfloat16, on a busy machine:
+
+- 8 heads with 4 heads of keys, 250 keys, 64 wide: 214, 53 | 272, 53
+- 32 heads with 8, 3000 keys, 128 wide: 24 100, 2 440 | 7 700, 1 870
+- 8 heads with 8, 8192 keys, 128 wide: 32 000, 7 400 | 41 000, 4 000
+- 16 queries of 16 heads with 16, 512 keys, 64 wide: 1 285, 751 | 1 202, 700
+"""
+
 TRANSPOSED_LENGTH, TRANSPOSED_COLUMNS = 256, 512
 """A product on a CPU that sums over the first axes of both matrices transposes the left one, if the sum has at most
 `TRANSPOSED_LENGTH` terms, or if the result has at least `TRANSPOSED_COLUMNS` columns.

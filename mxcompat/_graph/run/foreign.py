@@ -8,12 +8,18 @@ from functools import cache
 from mxcompat._jax import jax
 from mxcompat._native import native
 
-__all__ = ["CONVOLVE", "STOP", "TARGET", "TARGETS", "register"]
+__all__ = ["ATTEND", "CONVOLVE", "STOP", "TARGET", "TARGETS", "register"]
 
 TARGET = "mxcompat_multiply_stored_1"
 CONVOLVE = "mxcompat_convolve_1"
+ATTEND = "mxcompat_attend_1"
 STOP = "mxcompat_stop_1"
-TARGETS = {TARGET: "multiply_for_xla", CONVOLVE: "convolve_for_xla", STOP: "stop_for_xla"}
+TARGETS = {
+    TARGET: "multiply_for_xla",
+    CONVOLVE: "convolve_for_xla",
+    ATTEND: "attend_for_xla",
+    STOP: "stop_for_xla",
+}
 """The functions of `_native` by their registered names, which have the versions of the functions' interfaces."""
 
 

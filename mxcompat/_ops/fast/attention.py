@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from mxcompat._jax import jax, jnp
 from ..arguments import flag, require_array
 from ..define import broadcast, op
 from ..padding.padded import pad_contraction
+from .few_queries import are_few, few_queries
 from .norms import number
 
 __all__ = ["ATTENTION", "rows_at_a_time", "scaled_dot_product_attention"]
@@ -33,9 +35,23 @@ def _attention(
     q: Any, k: Any, v: Any, scale: Any, *rest: Any, causal: bool, masked: bool, sinks: bool, prefix: bool
 ) -> Any:
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in (q, k, v)]  # type: ignore[arg-type]
-    want = _dtype(*avals)._numpy
+    q, k, v = (jnp.asarray(x, _dtype(*avals)._numpy) for x in (q, k, v))
+    options = {"causal": causal, "sinks": sinks, "prefix": prefix}
+    if not masked and are_few(q, k, v):
+        return _of_few_queries().bind(q, k, v, scale, *rest, **options)
+    return _with_jax(q, k, v, scale, *rest, masked=masked, **options)
+
+
+@cache
+def _of_few_queries() -> Any:
+    return few_queries(_with_jax)
+
+
+def _with_jax(
+    q: Any, k: Any, v: Any, scale: Any, *rest: Any, causal: bool, sinks: bool, prefix: bool, masked: bool = False
+) -> Any:
+    want = q.dtype
     wide = jnp.float64 if want == jnp.float64 else jnp.float32
-    q, k, v = (jnp.asarray(x, want) for x in (q, k, v))
     batch, heads, queries, width = q.shape
     groups, keys = k.shape[1], k.shape[2]
     if not keys or not q.size:

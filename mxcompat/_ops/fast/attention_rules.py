@@ -21,6 +21,7 @@ from ..batching import reshaped
 from ..padding.padded import Paddings, check_rows, stretched
 from ..products.contraction import times
 from .attention import ATTENTION, rows_at_a_time
+from .few_queries import are_few, attended
 from .merged_batches import merged_batch, split_batch
 
 __all__: list[str] = []
@@ -118,8 +119,13 @@ def _rows(case: _Case, part: slice) -> _Case:
 @HOST.of(ATTENTION)
 def _attention(out: Aval, params: tuple, *inputs: Any) -> Any:
     dtype = out.dtype._numpy
-    if params[3] and int(inputs[4 + params[1]]) < 1:
+    causal, masked, sinks, prefix = params
+    length = int(inputs[4 + masked]) if prefix else inputs[1].shape[2]
+    if prefix and length < 1:
         return None
+    q, k, v, scale = inputs[:4]
+    if not masked and q.dtype == k.dtype == v.dtype and are_few(q, k, v):
+        return attended(q, k, v, float(scale), length, inputs[-1] if sinks else None, causal)
     case = _case(params, _wide(dtype), *inputs)
     if case is None:
         return np.zeros(out.shape, dtype)

@@ -1,0 +1,94 @@
+"""Attention of few queries, which C computes on a CPU: called by XLA's programs, as a primitive of JAX
+(`products.foreign`), or by NumPy.
+
+For the queries of one token, XLA would copy all keys to transpose them, and all values to replace those that do not
+count. NumPy would cast all of half precision. C (`_native/attention.c`) reads each key and value once, as it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mxcompat._graph import policy
+from mxcompat._graph.ir.aval import is_known
+from mxcompat._graph.run.foreign import ATTEND
+from mxcompat._jax import ad, batching, jax, jnp
+from mxcompat._native import native
+from mxcompat._native.products import KINDS
+
+from ..products.foreign import primitive, reads
+from ..products.stored import as_bytes
+
+__all__ = ["are_few", "attended", "few_queries"]
+
+
+def are_few(q: Any, k: Any, v: Any) -> bool:
+    """Return True if C computes the attention of these queries, keys and values, which have one dtype and no mask."""
+    if not (reads(q.dtype) and all(is_known(x.shape) and x.size for x in (q, k, v))):
+        return False
+    return q.shape[1] // k.shape[1] * q.shape[2] <= policy.FEW_QUERIES
+
+
+def attended(q: Any, k: Any, v: Any, scale: float, length: int, sinks: Any, causal: bool) -> np.ndarray:
+    """Return the attention of NumPy arrays for which `are_few` is true.
+
+    Args:
+        length: the number of valid keys.
+        sinks: the sinks, or None.
+    """
+    out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    if sinks is not None:
+        sinks = np.ascontiguousarray(sinks, np.float32)
+    native.attend(as_bytes(out), as_bytes(q), _rows(k), _rows(v), sinks, KINDS[q.dtype], causal, length, scale)
+    return out
+
+
+def _rows(x: Any) -> Any:
+    """Return an array as C reads it: with contiguous rows, in a dtype that C knows."""
+    apart = x.strides
+    if apart[3] != x.itemsize or apart[2] != x.shape[3] * x.itemsize or min(apart) < 0:
+        x = np.ascontiguousarray(x)
+    return x.view(np.uint16) if x.itemsize == 2 else x
+
+
+def few_queries(plain: Callable[..., Any]) -> Any:
+    """Return the primitive. Its arguments and parameters are those of `plain`, which computes it with JAX operations:
+    q, k, v and the scale, then the number of valid keys (if `prefix`) and the sinks (if `sinks`); `causal`."""
+    attention = primitive("attention_of_few_queries", plain, _foreign)
+    ad.primitive_jvps[attention] = partial(_jvp, plain)
+    batching.primitive_batchers[attention] = lambda args, dims, **params: (
+        jax.vmap(partial(plain, **params), dims)(*args),
+        0,
+    )
+    return attention
+
+
+def _foreign(q: Any, k: Any, v: Any, scale: Any, *rest: Any, causal: bool, sinks: bool, prefix: bool) -> Any:
+    batch, heads, queries, width = q.shape
+    groups, keys, depth = v.shape[1:]
+    sizes = (batch, groups, heads // groups, queries, keys, width, depth)
+    others = [scale.astype(np.float32)]
+    if prefix:
+        others.append(jnp.asarray(rest[0], np.int32))
+    if sinks:
+        others.append(rest[-1].astype(np.float32))
+    out = jax.ShapeDtypeStruct((*q.shape[:-1], depth), q.dtype)
+    numbers = np.array([causal, prefix, sinks, *sizes], np.int64)
+    return jax.ffi.ffi_call(ATTEND, out)(q, k, v, *others, numbers=numbers)
+
+
+def _jvp(plain: Callable[..., Any], primals: tuple, tangents: tuple, **params: Any) -> tuple[Any, Any]:
+    """Differentiate `plain`, at those arguments that have a tangent."""
+    moved = [n for n, tangent in enumerate(tangents) if type(tangent) is not ad.Zero]
+
+    def of_moved(*values: Any) -> Any:
+        arguments = list(primals)
+        for n, value in zip(moved, values, strict=True):
+            arguments[n] = value
+        return plain(*arguments, **params)
+
+    return jax.jvp(of_moved, [primals[n] for n in moved], [tangents[n] for n in moved])
