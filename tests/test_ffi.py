@@ -85,7 +85,7 @@ VALUES = {
     "FFI_EXECUTE": "XLA_FFI_ExecutionStage_EXECUTE", "FFI_ARRAY": "XLA_FFI_AttrType_ARRAY",
     "FFI_INVALID_ARGUMENT": "XLA_FFI_Error_Code_INVALID_ARGUMENT",
     "FFI_EXHAUSTED": "XLA_FFI_Error_Code_RESOURCE_EXHAUSTED", "FFI_INT64": "XLA_FFI_DataType_S64",
-    "FFI_BOOL": "XLA_FFI_DataType_PRED",
+    "FFI_BOOL": "XLA_FFI_DataType_PRED", "FFI_INT32": "XLA_FFI_DataType_S32",
     "FFI_FLOAT16": "XLA_FFI_DataType_F16", "FFI_FLOAT32": "XLA_FFI_DataType_F32",
     "FFI_BFLOAT16": "XLA_FFI_DataType_BF16",
 }  # fmt: skip

@@ -80,6 +80,26 @@ static void add_scores(const Task *task, const float *q, const void *keys, size_
     }
 }
 
+/* Add the mask to the scores of one query with `count` keys, from `start` on. The score of a key that is not seen is
+   finite, so that a query that sees no key gets the mean of all values. */
+static void mask_scores(const Attention *a, size_t pair, size_t row, size_t start, size_t count, float *scores) {
+    if (a->causal) {
+        size_t seen = a->length + row % a->queries + 1;
+        for (size_t k = 0; k < count; k++)
+            if (start + k + a->queries >= seen)
+                scores[k] = -FLT_MAX;
+    }
+    size_t head = pair % a->groups * (a->rows / a->queries) + row / a->queries, apart = a->mask_apart[3];
+    size_t place = pair / a->groups * a->mask_apart[0] + head * a->mask_apart[1] +
+                   row % a->queries * a->mask_apart[2] + start * apart;
+    if (a->seen != NULL)
+        for (size_t k = 0; k < count; k++)
+            scores[k] = a->seen[place + k * apart] ? scores[k] : -FLT_MAX;
+    if (a->terms != NULL)
+        for (size_t k = 0; k < count; k++)
+            scores[k] += a->terms[place + k * apart];
+}
+
 /* Compute the sums of some chunks. */
 static void sum_chunks(void *context, size_t start, size_t stop, size_t participant) {
     const Task *task = context;
@@ -101,12 +121,7 @@ static void sum_chunks(void *context, size_t start, size_t stop, size_t particip
         add_scores(task, q, keys, first, count, copies, scores);
         for (size_t r = 0; r < a->rows; r++) {
             float *row = scores + r * CHUNK;
-            if (a->causal) { /* the score is finite, so that a query that sees no key gets the mean of all values */
-                size_t seen = a->length + r % a->queries + 1;
-                for (size_t k = 0; k < count; k++)
-                    if (first + k + a->queries >= seen)
-                        row[k] = -FLT_MAX;
-            }
+            mask_scores(a, pair, r, first, count, row);
             for (size_t k = count; k < filled; k++)
                 row[k] = -INFINITY;
             sum.totals[r] = task->kernels->exponentials(row, filled, &sum.tops[r]);

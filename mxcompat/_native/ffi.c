@@ -141,37 +141,67 @@ static void *convolve_for_xla(FfiCall *call) {
     return NULL;
 }
 
-/* Indices into the attribute of a call: flags, and members of `Attention`. */
-enum { CAUSAL, PREFIX, SINKS, BATCH, GROUPS, HEADS, QUERIES, KEYS, WIDTH, DEPTH, ATTENTION_NUMBERS };
+/* Indices into the attribute of a call: flags, then members of `Attention`. */
+enum {
+    CAUSAL, PREFIX, MASKED, SINKS, BATCH, GROUPS, HEADS, QUERIES, KEYS, WIDTH, DEPTH, MASK_APART,
+    ATTENTION_NUMBERS = MASK_APART + 4
+};
 
-/* The arguments are q, k, v, the scale, then the number of valid keys and the sinks, if present. */
+/* Read the number of valid keys. Return -1 if the buffer has no such number. */
+static int read_length(const FfiBuffer *buffer, size_t keys, size_t *length) {
+    if (buffer->dtype != FFI_INT32 || size_of_buffer(buffer) != 1)
+        return -1;
+    int32_t valid = *(const int32_t *)buffer->data;
+    *length = valid < 0 ? 0 : smaller((size_t)valid, keys);
+    return 0;
+}
+
+/* Read the mask: bools or floats, whose elements are as far apart as the call says. */
+static int read_mask(const FfiBuffer *buffer, size_t keys, Attention *a) {
+    size_t heads = a->groups * (a->rows / a->queries), last = 0;
+    const size_t sizes[] = {a->batch, heads, a->queries, keys};
+    for (int k = 0; k < 4; k++)
+        last += (sizes[k] - 1) * a->mask_apart[k];
+    if (buffer->dtype == FFI_BOOL)
+        a->seen = buffer->data;
+    else
+        a->terms = buffer->data;
+    return (a->seen != NULL || buffer->dtype == FFI_FLOAT32) && last < size_of_buffer(buffer) ? 0 : -1;
+}
+
+/* The arguments are q, k, v, the scale, and, if present, the mask, the number of valid keys, and the sinks. */
 static void *attend_for_xla(FfiCall *call) {
     const int64_t *n;
     void *error;
     if (!begin(call, ATTENTION_NUMBERS, &n, &error))
         return error;
-    FfiBuffer *const *buffers = call->arguments.buffers;
-    if (call->arguments.count != 4 + n[PREFIX] + n[SINKS] || call->results.count != 1)
+    FfiBuffer *const *buffers = call->arguments.buffers, *const *others = buffers + 4;
+    if (call->arguments.count != 4 + n[MASKED] + n[PREFIX] + n[SINKS] || call->results.count != 1 || n[QUERIES] < 1)
         return failed(call, FFI_INVALID_ARGUMENT, "attend: the call needs other arguments");
-    const FfiBuffer *length = n[PREFIX] ? buffers[4] : NULL, *sinks = n[SINKS] ? buffers[4 + n[PREFIX]] : NULL;
     const FfiBuffer *y = call->results.buffers[0];
     size_t keys = (size_t)n[KEYS], pairs = (size_t)(n[BATCH] * n[GROUPS]);
-    int64_t valid = length == NULL ? n[KEYS] : length->dtype == FFI_INT32 ? *(const int32_t *)length->data : 0;
     Attention a = {.kind = kind_of(buffers[0]), .causal = n[CAUSAL] != 0, .batch = (size_t)n[BATCH],
                    .groups = (size_t)n[GROUPS], .rows = (size_t)(n[HEADS] * n[QUERIES]), .queries = (size_t)n[QUERIES],
-                   .width = (size_t)n[WIDTH], .depth = (size_t)n[DEPTH], .q = buffers[0]->data, .k = buffers[1]->data,
-                   .v = buffers[2]->data, .y = y->data, .sinks = sinks == NULL ? NULL : sinks->data};
-    a.length = valid < 0 ? 0 : smaller((size_t)valid, keys);
+                   .width = (size_t)n[WIDTH], .depth = (size_t)n[DEPTH], .length = keys, .q = buffers[0]->data,
+                   .k = buffers[1]->data, .v = buffers[2]->data, .y = y->data};
     a.k_group = keys * a.width;
     a.v_group = keys * a.depth;
     a.k_batch = a.groups * a.k_group;
     a.v_batch = a.groups * a.v_group;
+    for (int k = 0; k < 4; k++)
+        a.mask_apart[k] = (size_t)n[MASK_APART + k];
     int fits = a.kind >= 0 && kind_of(buffers[1]) == a.kind && kind_of(buffers[2]) == a.kind && kind_of(y) == a.kind &&
-               kind_of(buffers[3]) == FLOAT32 && size_of_buffer(buffers[3]) == 1 && a.queries > 0 &&
+               kind_of(buffers[3]) == FLOAT32 && size_of_buffer(buffers[3]) == 1 &&
                size_of_buffer(buffers[0]) == pairs * a.rows * a.width && size_of_buffer(buffers[1]) == pairs * a.k_group &&
-               size_of_buffer(buffers[2]) == pairs * a.v_group && size_of_buffer(y) == pairs * a.rows * a.depth &&
-               (length == NULL || (length->dtype == FFI_INT32 && size_of_buffer(length) == 1)) &&
-               (sinks == NULL || (kind_of(sinks) == FLOAT32 && size_of_buffer(sinks) == (size_t)(n[GROUPS] * n[HEADS])));
+               size_of_buffer(buffers[2]) == pairs * a.v_group && size_of_buffer(y) == pairs * a.rows * a.depth;
+    if (fits && n[MASKED])
+        fits = read_mask(*others++, keys, &a) == 0;
+    if (fits && n[PREFIX])
+        fits = read_length(*others++, keys, &a.length) == 0;
+    if (fits && n[SINKS]) {
+        a.sinks = (*others)->data;
+        fits = kind_of(*others) == FLOAT32 && size_of_buffer(*others) == (size_t)(n[GROUPS] * n[HEADS]);
+    }
     if (!fits)
         return failed(call, FFI_INVALID_ARGUMENT, "attend: the arrays do not fit each other");
     a.scale = *(const float *)buffers[3]->data;

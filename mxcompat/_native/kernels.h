@@ -180,14 +180,18 @@ int convolve_few(const Convolution *convolution, const float *x, const float *w,
 /* attention.c. Arrays q (batch, groups, rows, width), k (batch, groups, keys, width), v (batch, groups, keys, depth) and
    y (batch, groups, rows, depth). The rows of a group are the queries of the heads that share its keys, `queries` for
    each head. The groups and batches of k and v are as many elements apart as the members say; q and y are C-contiguous.
-   Only the first `length` keys count. If `causal`, query i sees the keys before length - queries + i + 1. `sinks` has
-   a score for each head, or is NULL. */
+   Only the first `length` keys count. If `causal`, query i sees the keys before length - queries + i + 1. A mask is
+   added to the scores (`terms`), or is 1 for keys that are seen (`seen`). Its elements of neighbouring batches, heads,
+   queries and keys are `mask_apart` elements apart. `sinks` has a score for each head, or is NULL. */
 typedef struct {
     int kind, causal;
     size_t batch, groups, rows, queries, width, depth, length;
     size_t k_batch, k_group, v_batch, v_group;
     float scale;
     const void *q, *k, *v;
+    const uint8_t *seen;
+    const float *terms;
+    size_t mask_apart[4];
     const float *sinks;
     void *y;
 } Attention;

@@ -223,42 +223,76 @@ static PyObject *uses_tiles(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(not
     return PyBool_FromLong(kernels()->tiled && tiles_allowed());
 }
 
-/* Get the buffer of an array with four axes. `flags` say if it must be contiguous; the last two axes always must. */
-static int see_rows(Views *views, PyObject *arg, int kind, int flags) {
+/* Get the buffer of an array with four axes, whose elements have `size` bytes. `flags` say if it must be contiguous. */
+static int see_axes(Views *views, PyObject *arg, size_t size, int flags) {
     Py_buffer *view = &views->views[views->count];
     if (PyObject_GetBuffer(arg, view, flags) < 0)
         return -1;
     views->count++;
-    Py_ssize_t size = (Py_ssize_t)item_size(kind);
-    int fits = view->ndim == 4 && view->itemsize == size;
-    if (fits && view->strides != NULL)
-        fits = (view->shape[3] < 2 || view->strides[3] == size) &&
-               (view->shape[2] < 2 || view->strides[2] == view->shape[3] * size) && view->strides[0] >= 0 &&
-               view->strides[1] >= 0 && view->strides[0] % size == 0 && view->strides[1] % size == 0;
+    int fits = view->ndim == 4 && (size_t)view->itemsize == size;
+    for (int k = 0; fits && k < 4 && view->strides != NULL; k++)
+        fits = view->strides[k] >= 0 && view->strides[k] % view->itemsize == 0;
     if (!fits)
-        PyErr_SetString(PyExc_ValueError, "attend: the arrays have no such rows");
+        PyErr_SetString(PyExc_ValueError, "attend: an array has other axes or elements");
     return fits ? 0 : -1;
+}
+
+/* Return 1 if the last two axes of a view are contiguous. */
+static int has_rows(const Py_buffer *view) {
+    const Py_ssize_t *shape = view->shape, *strides = view->strides;
+    return (shape[3] < 2 || strides[3] == view->itemsize) && (shape[2] < 2 || strides[2] == shape[3] * view->itemsize);
+}
+
+/* Read the mask: an array with four axes, of bools or floats. */
+static int read_mask(Views *views, PyObject *arg, const Py_ssize_t *q_shape, Py_ssize_t keys, Attention *a) {
+    Py_buffer *mask = &views->views[views->count];
+    if (PyObject_GetBuffer(arg, mask, PyBUF_STRIDES) < 0)
+        return -1;
+    Py_ssize_t size = mask->itemsize;
+    PyBuffer_Release(mask);
+    if (size != 1 && size != sizeof(float)) {
+        PyErr_SetString(PyExc_ValueError, "attend: the mask has other elements");
+        return -1;
+    }
+    if (see_axes(views, arg, (size_t)size, PyBUF_STRIDES) < 0)
+        return -1;
+    for (int k = 0; k < 4; k++)
+        if (mask->shape[k] != (k < 3 ? q_shape[k] : keys)) {
+            PyErr_SetString(PyExc_ValueError, "attend: the mask does not fit the scores");
+            return -1;
+        }
+    for (int k = 0; k < 4; k++)
+        a->mask_apart[k] = (size_t)(mask->strides[k] / size);
+    if (size == 1)
+        a->seen = mask->buf;
+    else
+        a->terms = mask->buf;
+    return 0;
 }
 
 /* Read the arrays of `attend_in_c`. */
 static int read_attention(Views *views, PyObject *const *args, Attention *a) {
-    if (see_rows(views, args[0], a->kind, PyBUF_ND | PyBUF_WRITABLE) < 0 ||
-        see_rows(views, args[1], a->kind, PyBUF_ND) < 0 || see_rows(views, args[2], a->kind, PyBUF_STRIDES) < 0 ||
-        see_rows(views, args[3], a->kind, PyBUF_STRIDES) < 0)
+    size_t size = item_size(a->kind);
+    if (see_axes(views, args[0], size, PyBUF_ND | PyBUF_WRITABLE) < 0 || see_axes(views, args[1], size, PyBUF_ND) < 0 ||
+        see_axes(views, args[2], size, PyBUF_STRIDES) < 0 || see_axes(views, args[3], size, PyBUF_STRIDES) < 0)
         return -1;
-    const Py_buffer *y = views->views, *q = y + 1, *k = y + 2, *v = y + 3, *sinks = y + 4;
-    if (!Py_IsNone(args[4])) {
-        if (PyObject_GetBuffer(args[4], &views->views[4], PyBUF_SIMPLE) < 0)
-            return -1;
-        views->count++;
-        a->sinks = sinks->buf;
-    }
-    Py_ssize_t heads = q->shape[1], groups = k->shape[1], size = k->itemsize;
+    const Py_buffer *y = views->views, *q = y + 1, *k = y + 2, *v = y + 3;
+    Py_ssize_t heads = q->shape[1], groups = k->shape[1];
     int fits = groups > 0 && heads > 0 && heads % groups == 0 && q->shape[2] > 0 && q->shape[0] == k->shape[0] &&
                q->shape[0] == v->shape[0] && q->shape[0] == y->shape[0] && groups == v->shape[1] &&
                heads == y->shape[1] && q->shape[2] == y->shape[2] && k->shape[2] == v->shape[2] &&
                q->shape[3] == k->shape[3] && v->shape[3] == y->shape[3] && a->length <= (size_t)k->shape[2] &&
-               (a->sinks == NULL || sinks->len == heads * (Py_ssize_t)sizeof(float));
+               has_rows(k) && has_rows(v);
+    if (fits && !Py_IsNone(args[4]) && read_mask(views, args[4], q->shape, k->shape[2], a) < 0)
+        return -1;
+    if (fits && !Py_IsNone(args[5])) {
+        Py_buffer *sinks = &views->views[views->count];
+        if (PyObject_GetBuffer(args[5], sinks, PyBUF_SIMPLE) < 0)
+            return -1;
+        views->count++;
+        a->sinks = sinks->buf;
+        fits = sinks->len == heads * (Py_ssize_t)sizeof(float);
+    }
     if (!fits) {
         PyErr_SetString(PyExc_ValueError, "attend: the arrays do not fit each other");
         return -1;
@@ -269,10 +303,10 @@ static int read_attention(Views *views, PyObject *const *args, Attention *a) {
     a->rows = (size_t)(heads / groups) * a->queries;
     a->width = (size_t)q->shape[3];
     a->depth = (size_t)v->shape[3];
-    a->k_batch = (size_t)(k->strides[0] / size);
-    a->k_group = (size_t)(k->strides[1] / size);
-    a->v_batch = (size_t)(v->strides[0] / size);
-    a->v_group = (size_t)(v->strides[1] / size);
+    a->k_batch = (size_t)k->strides[0] / size;
+    a->k_group = (size_t)k->strides[1] / size;
+    a->v_batch = (size_t)v->strides[0] / size;
+    a->v_group = (size_t)v->strides[1] / size;
     a->q = q->buf;
     a->k = k->buf;
     a->v = v->buf;
@@ -280,14 +314,15 @@ static int read_attention(Views *views, PyObject *const *args, Attention *a) {
     return 0;
 }
 
-/* attend(y, q, k, v, sinks, kind, causal, length, scale): fill y with the attention that `Attention` in kernels.h
-   describes. The arrays have four axes; q and y have heads instead of groups. `sinks` may be None. */
+/* attend(y, q, k, v, mask, sinks, kind, causal, length, scale): fill y with the attention that `Attention` in kernels.h
+   describes. The arrays have four axes; q and y have heads instead of groups. The mask (of bools or float32, for all
+   scores) and the sinks may be None. */
 static PyObject *attend_in_c(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     size_t n[3];
-    if (count != 9)
-        return PyErr_Format(PyExc_TypeError, "attend takes 9 arguments");
-    double scale = PyFloat_AsDouble(args[8]);
-    if (PyErr_Occurred() || read_numbers(args + 5, n, 3) < 0)
+    if (count != 10)
+        return PyErr_Format(PyExc_TypeError, "attend takes 10 arguments");
+    double scale = PyFloat_AsDouble(args[9]);
+    if (PyErr_Occurred() || read_numbers(args + 6, n, 3) < 0)
         return NULL;
     if (n[0] > FLOAT32 || !is_float((int)n[0]))
         return PyErr_Format(PyExc_ValueError, "there are no such kinds of elements");

@@ -74,29 +74,36 @@ def _of_casts() -> Iterator[Case]:
 
 def _of_attention() -> Iterator[Case]:
     q, k, v = (np.ones(shape, np.float32) for shape in ((2, 4, 1, 8), (2, 2, 5, 8), (2, 2, 5, 3)))
-    given = (np.empty((2, 4, 1, 3), np.float32), q, k, v, np.ones(4, np.float32), FLOAT, True, 5, 0.5)
+    y, mask, sinks = np.empty((2, 4, 1, 3), np.float32), np.ones((2, 4, 1, 5), np.float32), np.ones(4, np.float32)
+    arguments = (y, q, k, v, mask, sinks, FLOAT, True, 5, 0.5)
 
     def changed(place: int, value: object) -> tuple:
-        return (*given[:place], value, *given[place + 1 :])
+        return (*arguments[:place], value, *arguments[place + 1 :])
 
     attend = native.attend
-    yield Case("attend", "with sinks", attend, given)
-    yield Case("attend", "without sinks", attend, changed(4, None))
-    yield Case("attend", "no valid key", attend, changed(7, 0))
-    yield Case("attend", "a view of keys", attend, changed(2, np.ones((2, 2, 9, 8), np.float32)[:, :, 2:7]))
-    yield Case("attend", "too few arguments", attend, given[:-1], TypeError)
-    yield Case("attend", "a scale that is no number", attend, changed(8, "1"), TypeError)
-    yield Case("attend", "a negative length", attend, changed(7, -1), OverflowError)
-    yield Case("attend", "more keys than there are", attend, changed(7, 6), ValueError)
-    yield Case("attend", "a kind that does not exist", attend, changed(5, 99), ValueError)
-    yield Case("attend", "another kind", attend, changed(5, HALF), ValueError)
+    seen = np.broadcast_to(np.ones((1, 1, 1, 5), bool), mask.shape)
+    wide = np.ones((2, 2, 9, 16), np.float32)
+    yield Case("attend", "with a mask and sinks", attend, arguments)
+    yield Case("attend", "without sinks", attend, changed(5, None))
+    yield Case("attend", "without a mask", attend, changed(4, None))
+    yield Case("attend", "a mask of bools for all heads", attend, changed(4, seen))
+    yield Case("attend", "no valid key", attend, changed(8, 0))
+    yield Case("attend", "a view of keys", attend, changed(2, wide.reshape(2, 2, 18, 8)[:, :, 2:7]))
+    yield Case("attend", "too few arguments", attend, arguments[:-1], TypeError)
+    yield Case("attend", "a scale that is no number", attend, changed(9, "1"), TypeError)
+    yield Case("attend", "a negative length", attend, changed(8, -1), OverflowError)
+    yield Case("attend", "more keys than there are", attend, changed(8, 6), ValueError)
+    yield Case("attend", "a kind that does not exist", attend, changed(6, 99), ValueError)
+    yield Case("attend", "another kind", attend, changed(6, HALF), ValueError)
     yield Case("attend", "no buffer", attend, changed(1, 3), TypeError)
-    yield Case("attend", "a number for sinks", attend, changed(4, 3), TypeError)
-    yield Case("attend", "too few sinks", attend, changed(4, np.ones(3, np.float32)), ValueError)
+    yield Case("attend", "a number for a mask", attend, changed(4, 3), TypeError)
+    yield Case("attend", "a mask of other elements", attend, changed(4, mask.astype(np.float64)), ValueError)
+    yield Case("attend", "a mask of two axes", attend, changed(4, mask[0, 0]), ValueError)
+    yield Case("attend", "a mask for other keys", attend, changed(4, mask[..., :4]), ValueError)
+    yield Case("attend", "a number for sinks", attend, changed(5, 3), TypeError)
+    yield Case("attend", "too few sinks", attend, changed(5, sinks[:3]), ValueError)
     yield Case("attend", "three axes", attend, changed(1, q[0]), ValueError)
-    yield Case(
-        "attend", "rows that are apart", attend, changed(2, np.ones((2, 2, 5, 16), np.float32)[..., ::2]), ValueError
-    )
+    yield Case("attend", "elements that are apart", attend, changed(2, wide[:, :, :5, ::2]), ValueError)
     yield Case("attend", "reversed groups", attend, changed(3, v[:, ::-1]), ValueError)
     yield Case("attend", "another number of heads", attend, changed(2, np.ones((2, 3, 5, 8), np.float32)), ValueError)
 

@@ -36,10 +36,8 @@ def _attention(
 ) -> Any:
     avals = [aval(x.shape, from_numpy(x.dtype)) for x in (q, k, v)]  # type: ignore[arg-type]
     q, k, v = (jnp.asarray(x, _dtype(*avals)._numpy) for x in (q, k, v))
-    options = {"causal": causal, "sinks": sinks, "prefix": prefix}
-    if not masked and are_few(q, k, v):
-        return _of_few_queries().bind(q, k, v, scale, *rest, **options)
-    return _with_jax(q, k, v, scale, *rest, masked=masked, **options)
+    call = _of_few_queries().bind if are_few(q, k, v) else _with_jax
+    return call(q, k, v, scale, *rest, causal=causal, masked=masked, sinks=sinks, prefix=prefix)
 
 
 @cache
@@ -48,7 +46,7 @@ def _of_few_queries() -> Any:
 
 
 def _with_jax(
-    q: Any, k: Any, v: Any, scale: Any, *rest: Any, causal: bool, sinks: bool, prefix: bool, masked: bool = False
+    q: Any, k: Any, v: Any, scale: Any, *rest: Any, causal: bool, masked: bool, sinks: bool, prefix: bool
 ) -> Any:
     want = q.dtype
     wide = jnp.float64 if want == jnp.float64 else jnp.float32

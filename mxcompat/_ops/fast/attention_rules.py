@@ -124,8 +124,9 @@ def _attention(out: Aval, params: tuple, *inputs: Any) -> Any:
     if prefix and length < 1:
         return None
     q, k, v, scale = inputs[:4]
-    if not masked and q.dtype == k.dtype == v.dtype and are_few(q, k, v):
-        return attended(q, k, v, float(scale), length, inputs[-1] if sinks else None, causal)
+    if q.dtype == k.dtype == v.dtype and are_few(q, k, v):
+        mask, sink = inputs[4] if masked else None, inputs[-1] if sinks else None
+        return attended(q, k, v, float(scale), length, mask, sink, causal)
     case = _case(params, _wide(dtype), *inputs)
     if case is None:
         return np.zeros(out.shape, dtype)

@@ -7,6 +7,7 @@ count. NumPy would cast all of half precision. C (`_native/attention.c`) reads e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -27,24 +28,34 @@ __all__ = ["are_few", "attended", "few_queries"]
 
 
 def are_few(q: Any, k: Any, v: Any) -> bool:
-    """Return True if C computes the attention of these queries, keys and values, which have one dtype and no mask."""
+    """Return True if C computes the attention of these queries, keys and values, which have one dtype."""
     if not (reads(q.dtype) and all(is_known(x.shape) and x.size for x in (q, k, v))):
         return False
     return q.shape[1] // k.shape[1] * q.shape[2] <= policy.FEW_QUERIES
 
 
-def attended(q: Any, k: Any, v: Any, scale: float, length: int, sinks: Any, causal: bool) -> np.ndarray:
+def attended(q: Any, k: Any, v: Any, scale: float, length: int, mask: Any, sinks: Any, causal: bool) -> np.ndarray:
     """Return the attention of NumPy arrays for which `are_few` is true.
 
     Args:
         length: the number of valid keys.
-        sinks: the sinks, or None.
+        mask, sinks: the mask and the sinks, or None.
     """
     out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    if mask is not None:
+        if mask.dtype != np.bool_:
+            mask = mask.astype(np.float32, copy=False)
+        mask = np.broadcast_to(_forward(mask), (*q.shape[:-1], k.shape[2]))
     if sinks is not None:
         sinks = np.ascontiguousarray(sinks, np.float32)
-    native.attend(as_bytes(out), as_bytes(q), _rows(k), _rows(v), sinks, KINDS[q.dtype], causal, length, scale)
+    kind = KINDS[q.dtype]
+    native.attend(as_bytes(out), as_bytes(q), _rows(k), _rows(v), mask, sinks, kind, causal, length, scale)
     return out
+
+
+def _forward(x: Any) -> Any:
+    """Return an array whose elements are in ascending order in memory."""
+    return np.ascontiguousarray(x) if min(x.strides, default=0) < 0 else x
 
 
 def _rows(x: Any) -> Any:
@@ -56,8 +67,8 @@ def _rows(x: Any) -> Any:
 
 
 def few_queries(plain: Callable[..., Any]) -> Any:
-    """Return the primitive. Its arguments and parameters are those of `plain`, which computes it with JAX operations:
-    q, k, v and the scale, then the number of valid keys (if `prefix`) and the sinks (if `sinks`); `causal`."""
+    """Return the primitive. `plain` computes it with JAX operations. Both have the arguments and parameters of the op
+    `ATTENTION`."""
     attention = primitive("attention_of_few_queries", plain, _foreign)
     ad.primitive_jvps[attention] = partial(_jvp, plain)
     batching.primitive_batchers[attention] = lambda args, dims, **params: (
@@ -67,17 +78,26 @@ def few_queries(plain: Callable[..., Any]) -> Any:
     return attention
 
 
-def _foreign(q: Any, k: Any, v: Any, scale: Any, *rest: Any, causal: bool, sinks: bool, prefix: bool) -> Any:
+def _foreign(
+    q: Any, k: Any, v: Any, scale: Any, *rest: Any, causal: bool, masked: bool, sinks: bool, prefix: bool
+) -> Any:
     batch, heads, queries, width = q.shape
     groups, keys, depth = v.shape[1:]
     sizes = (batch, groups, heads // groups, queries, keys, width, depth)
     others = [scale.astype(np.float32)]
+    apart = [0, 0, 0, 0]
+    if masked:
+        mask = rest[0] if rest[0].dtype == np.bool_ else rest[0].astype(np.float32)
+        others.append(mask)
+        for axis in range(-mask.ndim, 0):
+            if mask.shape[axis] > 1:
+                apart[axis] = math.prod(mask.shape[mask.ndim + axis + 1 :])
     if prefix:
-        others.append(jnp.asarray(rest[0], np.int32))
+        others.append(jnp.asarray(rest[masked], np.int32))
     if sinks:
         others.append(rest[-1].astype(np.float32))
     out = jax.ShapeDtypeStruct((*q.shape[:-1], depth), q.dtype)
-    numbers = np.array([causal, prefix, sinks, *sizes], np.int64)
+    numbers = np.array([causal, prefix, masked, sinks, *sizes, *apart], np.int64)
     return jax.ffi.ffi_call(ATTEND, out)(q, k, v, *others, numbers=numbers)
 
 
