@@ -25,7 +25,8 @@ TESTS = {
     "transforms": ["test_autodiff.py", "test_vmap.py", "test_custom.py", "test_custom_reading.py", "test_compile.py"],
     "graphs": ["test_trees.py", "test_lifetimes.py", "test_module.py", "test_optimizers.py", "test_control_flow.py"],
     "memory": ["test_matvec_layout.py", "test_layout.py", "test_random.py", "test_io.py", "test_array.py"],
-    "products": ["test_stored.py", "test_stored_products.py", "test_convolutions.py", "test_ffi.py", "test_endless.py"],
+    "products": ["test_stored.py", "test_stored_products.py", "test_convolutions.py", "test_few_queries.py"],
+    "calls": ["test_ffi.py", "test_endless.py", "test_memory.py"],
 }
 
 pytestmark = [
