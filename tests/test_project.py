@@ -375,6 +375,10 @@ FACTS = {
     "_ops/fast/metal_contract.py": ["_LOW, _HIGH = (-2 ** 31, 2 ** 31 - 1)", "_MOST_THREADS = 1024"],
     "_ops/arguments.py": ["_LOW, _HIGH = (-2 ** 31, 2 ** 31 - 1)"],
     "_ops/elementwise/erf.py": ["_ERF_LIMIT = 3.95"],  # float32 erf(x) rounds to 1 from here on
+    "_ops/elementwise/logarithm.py": [
+        "_LOG10_OF_2 = 30102999566398119521373889472449302676818988146210854131",
+        "_SCALE = 10 ** 56",
+    ],
     "_ops/linalg/failures.py": ["_NAN = -4"],  # defined by LAPACK
     "_ops/indexing/plan.py": ["_LIMIT = 1 << 31"],  # the limit of int32
     "_tools/check/kernels.py": ["_MOST_OPEN = 4"],  # template parameters that are tried in all ways
