@@ -8,6 +8,7 @@
 #define LOAD(from) _mm256_loadu_ps(from)
 #define STORE(to, x) _mm256_storeu_ps(to, x)
 #define ADD(x, y) _mm256_add_ps(x, y)
+#define MAXIMUM(x, y) _mm256_max_ps(x, y)
 #define MULTIPLY(x, y) _mm256_mul_ps(x, y)
 #define ADD_PRODUCT(x, y, z) _mm256_fmadd_ps(x, y, z)
 #define TOTAL(x) NAME(total)(x)

@@ -13,6 +13,7 @@
 #define LOAD(from) _mm512_loadu_ps(from)
 #define STORE(to, x) _mm512_storeu_ps(to, x)
 #define ADD(x, y) _mm512_add_ps(x, y)
+#define MAXIMUM(x, y) _mm512_max_ps(x, y)
 #define MULTIPLY(x, y) _mm512_mul_ps(x, y)
 #define ADD_PRODUCT(x, y, z) _mm512_fmadd_ps(x, y, z)
 #define TOTAL(x) _mm512_reduce_add_ps(x)

@@ -230,12 +230,11 @@ TARGET static void NAME(rescale)(int kind, float *x, size_t groups, size_t group
 }
 
 TARGET static float NAME(exponentials)(float *x, size_t count, float *top) {
-    float tops[LANES], largest = -INFINITY;
-    for (size_t n = 0; n < LANES; n++)
-        tops[n] = -INFINITY;
+    V most = EACH(-INFINITY);
     for (size_t k = 0; k < count; k += LANES)
-        for (size_t n = 0; n < LANES; n++)
-            tops[n] = x[k + n] > tops[n] ? x[k + n] : tops[n];
+        most = MAXIMUM(LOAD(x + k), most); /* NaN is ignored here; the sum is NaN then */
+    float tops[LANES], largest = -INFINITY;
+    STORE(tops, most);
     for (size_t n = 0; n < LANES; n++)
         largest = tops[n] > largest ? tops[n] : largest;
     *top = largest;
@@ -364,6 +363,7 @@ static const Kernels NAME(kernels) = {
 #undef LOAD
 #undef STORE
 #undef ADD
+#undef MAXIMUM
 #undef MULTIPLY
 #undef ADD_PRODUCT
 #undef TOTAL

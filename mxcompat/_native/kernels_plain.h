@@ -8,6 +8,7 @@
 #define LOAD(from) load_eight(from)
 #define STORE(to, x) store_eight(to, x)
 #define ADD(x, y) add_eight(x, y)
+#define MAXIMUM(x, y) maximum_of_eight(x, y)
 #define MULTIPLY(x, y) multiply_eight(x, y)
 #define ADD_PRODUCT(x, y, z) add_eight(multiply_eight(x, y), z)
 #define TOTAL(x) total_of_eight(x)
@@ -35,6 +36,13 @@ static INLINE void store_eight(float *to, Eight x) { memcpy(to, x.at, sizeof x.a
 static INLINE Eight add_eight(Eight x, Eight y) {
     for (int k = 0; k < 8; k++)
         x.at[k] += y.at[k];
+    return x;
+}
+
+/* Where x is NaN, the result is y. */
+static INLINE Eight maximum_of_eight(Eight x, Eight y) {
+    for (int k = 0; k < 8; k++)
+        x.at[k] = x.at[k] > y.at[k] ? x.at[k] : y.at[k];
     return x;
 }
 
