@@ -26,9 +26,9 @@ compare, as MLX has no answer or the transform no meaning. `compile` counts what
 """
 
 
-def covered(cells: Iterable[Cell], found: Sequence[Finding]) -> str:
+def covered(cells: Iterable[Cell], all_findings: Sequence[Finding]) -> str:
     """Return the page for the compared cells and the differences in them."""
-    findings = {f[:3]: f for f in found}
+    findings = {f[:3]: f for f in all_findings}
     rows: dict[str, dict[str, dict[str, dict[str, bool]]]] = {}
     for cell in cells:
         case = case_of(cell)

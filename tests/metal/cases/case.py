@@ -80,13 +80,13 @@ def case(
     """
     kinds = out.split()
     shapes = outputs or [(size,)] * len(kinds)
-    given = {letter: DATA[letter] for letter in inputs} | (arrays or {})
+    data = {letter: DATA[letter] for letter in inputs} | (arrays or {})
     grid = grid or (size, 1, 1)
     group = group if isinstance(group, tuple) else (group, 1, 1)
     body = f"uint I = thread_position_in_grid.x;\n{source}"
     return Case(
-        body, tuple(given.values()), tuple(zip(shapes, kinds, strict=True)), grid, group, header, tuple(template),
-        names or tuple(given), init, tuple(options.items()), tol,
+        body, tuple(data.values()), tuple(zip(shapes, kinds, strict=True)), grid, group, header, tuple(template),
+        names or tuple(data), init, tuple(options.items()), tol,
     )  # fmt: skip
 
 
