@@ -18,10 +18,10 @@ from mxcompat._ops.creation.filled import full
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import STOP_GRADIENT
 from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
-from mxcompat._transforms.compiling import CONSTANT
 from mxcompat._transforms.custom.derive import CUSTOM
 from mxcompat._transforms.programs.batching import Mapped, mapped
 from mxcompat._transforms.second_order.gradients import Derivative, gradient, tangent
+from mxcompat._transforms.tracing import CONSTANT
 from mxcompat._transforms.transform_ops import JVP, VJP, VMAP
 
 from .chain import Chain, Constant, Group, Member, Part, Source
