@@ -44,7 +44,7 @@ _NOT_EXPORTED = ("Copy", "StopGradient")
 class Graph:
     """A growing graph.
 
-    `avals` maps each value to its aval, `constants` maps each constant to its node, and `made_for` maps each pending
+    `avals` maps each value to its aval, and `constants` maps each constant to its node. `made_for` maps each pending
     node to the numbers of the primitives that were added for it.
 
     Args:

@@ -1,6 +1,6 @@
-"""One trace of a compiled function: the Program that its Python built, and what a later call needs besides.
+"""One trace of a compiled function: the Program that its Python built, its captured nodes, and the tree of its results.
 
-`compiling` makes a trace for each kind of arguments, and keeps it.
+`compiling` makes a trace for each kind of arguments, and stores it for later calls.
 """
 
 from __future__ import annotations

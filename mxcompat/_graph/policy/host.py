@@ -55,9 +55,9 @@ AUTOTUNE_RUNS, AUTOTUNE_MIN_RUNS, AUTOTUNE_SECONDS = 16, 3, 2e-2
 First the executable runs `AUTOTUNE_RUNS` times, then the host. Either stops after `AUTOTUNE_SECONDS`, but not before
 `AUTOTUNE_MIN_RUNS` runs.
 
-First runs are slow, as threads get their memory. For the sum of a transposed array and another, 1.6 MB each, XLA took 1
-ms in most of the first 8 runs, and 0.2 ms after 10 in a row. NumPy took 1.2 ms, and 0.11 ms after 5. With alternating
-runs neither reached this: 0.2 to 0.4 ms for NumPy, 0.35 to 0.64 ms for XLA.
+The runs of one side follow each other, since first runs are slow, while threads get their memory. (The sum of a
+transposed array and another, 1.6 MB each: XLA took 1 ms in most of the first 8 runs, and 0.2 ms after 10 in a row.
+NumPy took 1.2 ms, and 0.11 ms after 5. In alternating runs, XLA took 0.35 to 0.64 ms, and NumPy 0.2 to 0.4 ms.)
 """
 
 MARGIN = 0.8
