@@ -43,10 +43,10 @@ _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
 
 
 class Trips(NamedTuple):
-    """A loop that counts.
+    """A loop with a counter.
 
     Args:
-        place: its variable.
+        place: the counter's variable.
         start: the initial value of the variable.
         step: the increment of each iteration.
         count: the largest number of iterations of any thread.

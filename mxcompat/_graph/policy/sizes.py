@@ -82,8 +82,8 @@ LARGE_ELEMENTS = 1 << 18
 """
 
 HUGE_ELEMENTS = 1 << 20
-"""The number of elements from which a reduction goes block by block, and up to which a matrix is copied, transposed,
-for a product."""
+"""The number of elements from which a reduction goes block by block. Also the largest number of elements of a matrix
+that is transposed, by a copy, before a product."""
 
 CALL_BYTES = 1 << 14
 """The size up to which the fixed time of a call is most of an op's time.

@@ -50,7 +50,8 @@ def _primitive() -> Any:
 
 
 def _divided(x: Any, y: Any) -> Any:
-    """Divide hidden operands. Each hides the other, too: if y is constant or broadcast, y == y is as well."""
+    """Divide operands that are hidden from XLA. Each is replaced by NaN where the other is NaN: if y is constant or
+    broadcast, y == y is, too, and would not hide y."""
     ordered = lax.bitwise_and(lax.eq(x, x), lax.eq(y, y))
     nan = lax.full_like(x, np.nan)
     return lax.div(lax.select(ordered, x, nan), lax.select(ordered, y, nan))
