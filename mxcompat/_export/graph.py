@@ -92,8 +92,8 @@ class Graph:
         return [values[s] for s in program.out_slots]
 
     def pending(self, nodes: Sequence[Node], all_told: bool = False) -> dict[Node, Any]:
-        """Return the values of nodes, and add the primitives that make them. Nodes with a value are constants. So are
-        nodes of ops without a known description, unless `all_told`."""
+        """Return the values of nodes, and add the primitives that make them. Nodes with a value become
+        constants, and so do nodes of ops without a known description, unless `all_told`."""
         several: dict[Node, tuple] = {}
         open_: list[tuple[Node, bool]] = [(node, False) for node in reversed(nodes)]
         while open_:

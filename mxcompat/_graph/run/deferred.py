@@ -121,7 +121,7 @@ def split_deferred(nodes: Sequence[Node]) -> tuple[Sequence[Node], Sequence[Defe
     """Return the nodes in two parts: those to evaluate, and large deferred leaves for `read_ahead`.
 
     Raises:
-        RuntimeError: if the file of such a leaf has changed.
+        RuntimeError: if the file of a deferred leaf has changed.
     """
     if not _large:
         return nodes, ()
