@@ -93,7 +93,7 @@ def _aliases(alike: Sequence[Any], scalars: tuple) -> Sequence[int]:
 
 
 def record_of(program: Program, scalars: tuple) -> Record:
-    """Return the record of a Program, and note the scalars of its current run."""
+    """Return the record of a Program, and store the scalars of its current run in it."""
     record = program.record
     if record is None:
         record = program.record = Record(program, scalars)
