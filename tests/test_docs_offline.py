@@ -13,7 +13,7 @@ from docs._build.hooks import without_foreign_scripts
 
 ELSEWHERE = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
 NAMED = re.compile(r"\bhttps?://(?!www\.w3\.org/)[\w.-]+", re.IGNORECASE)
-"""An address in code. That of the W3C is a namespace's name."""
+"""An address in code. Addresses of the W3C are left out, because they are names of namespaces."""
 
 LOADED_BY_CSS = re.compile(r"(?:\burl\(\s*|@import\s+)[\"']?\s*((?:https?:)?//[^\"')\s;]*)", re.IGNORECASE)
 LOADED_BY_CODE = re.compile(

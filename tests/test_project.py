@@ -405,7 +405,7 @@ def test_a_threshold_has_a_name_of_its_own():
 
 
 def test_all_rules_are_registered():
-    """Assert that `all_rules` imports each module of rules, whose import is what registers them."""
+    """Assert that `all_rules` imports each module of rules, because the import registers the rules."""
     folder = ROOT / "mxcompat" / "_ops"
     modules = {module_name(path) for path in folder.rglob("*_rules.py") if path.parent != folder}
     assert len(modules) > 10

@@ -1,11 +1,11 @@
 """`python -m tests.benchmarks [TABLE] [WORDS] [--rounds N] [--json FILE] [--report DIR]`: print medians and ratios.
 
-TABLE is `warm` (calls beside hand-written `jax.jit`), `generation` (tokens of language models), `memory` (and the time
-of imports), `cold` (first calls of a process), `everyday` (small calls), `distributed` (two processes), `metal`
-(kernels) or `real` (the sizes of real models). Without TABLE, the first three are measured. WORDS select the rows whose
-names contain one of them. The exit status is 1 if a target is missed. `--report docs/benchmarks` measures all tables,
-or only TABLE, and writes the page of these versions of Python and JAX there. Its exit status is 1 only if a missed
-target has no note in `notes.toml` of the page's folder.
+Without TABLE, the first three of these tables are measured: `warm` (calls beside hand-written `jax.jit`), `generation`
+(tokens of language models), `memory` (and the time of imports). The others are `cold` (first calls of a process),
+`everyday` (small calls), `distributed` (two processes), `metal` (kernels) and `real` (the sizes of real models). WORDS
+select the rows whose names contain one of them. The exit status is 1 if a target is missed. `--report docs/benchmarks`
+measures all tables, or only TABLE, and writes the page of these versions of Python and JAX there. Its exit status is 1
+only if a missed target has no note in `notes.toml` of the page's folder.
 """
 
 from __future__ import annotations

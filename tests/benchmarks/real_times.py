@@ -47,7 +47,8 @@ class Program:
     """A program, and the numbers of steps whose time is shown.
 
     Args:
-        build: given `mx`, and sizes in place of its own, it returns an iterator that makes a step each time.
+        build: a function of `mx`, and of sizes that replace the default ones. It returns an iterator over the results of
+            steps.
         counts: the numbers of steps, in order.
         of_mlx: limit as a multiple of real MLX's time.
         room: milliseconds above real MLX's time that are allowed in any case; None for no such allowance.

@@ -38,8 +38,8 @@ from .two_operands import Ufunc, in_floats, in_result, larger, of_kinds, readabl
 __all__: list[str] = []
 
 _Partial = Callable[[Any, Any, Any, Any], Any]
-"""A function of `(change, a, b, y)`, where `y` is the result of the op on `a` and `b`. It returns the change of `y` that
-the change of one operand causes."""
+"""A function of `(change, a, b, y)`, where `y` is the result of the op on `a` and `b`. It returns the change of `y`
+that the change of one operand causes."""
 
 
 def _cast(x: Any, y: Any, widen: bool = True) -> Any:

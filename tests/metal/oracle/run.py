@@ -15,13 +15,13 @@ class _Launch(ctypes.Structure):
 
 
 def run(compiled, inputs, grid, threadgroup, init_value=None):
-    """The outputs of a kernel.
+    """Run a kernel, and return its outputs.
 
     Args:
-        compiled: of `compile_kernels`.
+        compiled: a result of `compile_kernels`.
         inputs: NumPy arrays of the signature's shapes and dtypes.
         grid, threadgroup: threads along each axis; groups are cut to the grid.
-        init_value: what outputs hold before, None for 0.
+        init_value: the initial value of all elements of the outputs, None for 0.
     """
     signature, buffers = compiled.signature, []
     for parameter, value in zip(signature.inputs, inputs, strict=True):
