@@ -386,9 +386,9 @@ ours = mx.array(x, mx.float64)
 
 import scipy.special, scipy.stats, scipy.integrate, scipy.cluster.vq
 def check(f):
-    found, wanted = f(ours), f(x)
-    assert isinstance(found, mx.array), type(found)
-    np.testing.assert_allclose(np.array(found), wanted, rtol=1e-6)
+    result, expected = f(ours), f(x)
+    assert isinstance(result, mx.array), type(result)
+    np.testing.assert_allclose(np.array(result), expected, rtol=1e-6)
 check(lambda x: scipy.special.logsumexp(x, axis=0))
 check(lambda x: scipy.special.softmax(x, axis=1))
 check(lambda x: scipy.stats.skew(x, axis=0))

@@ -141,7 +141,7 @@ _SCRIPT_OF_MLX = 2.5
 
 
 def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Measure the rows whose names are wanted."""
+    """Measure the rows whose names are selected."""
     measurements: dict[tuple[Any, int], dict[str, list[Run]]] = {}
     for cold in COLD:
         if is_selected(cold.name):

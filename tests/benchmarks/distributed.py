@@ -36,7 +36,7 @@ _PIPELINED = 50
 
 
 def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Yield the wanted rows."""
+    """Yield the selected rows."""
     names = [name for name in _LIMITS if is_selected(name)]
     sides = [side for side in present() if side != "jax.jit"]
     seconds = {side: _measured(side, names, rounds) for side in sides} if names else {}

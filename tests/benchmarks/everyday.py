@@ -182,7 +182,7 @@ EVERYDAY = (
 
 
 def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Measure the rows whose names are wanted."""
+    """Measure the rows whose names are selected."""
     for workload in EVERYDAY:
         if is_selected(workload.name):
             row = Row(workload.name, "us", *timing.measure(timing.steps(workload), rounds))

@@ -17,7 +17,7 @@ PARTS: tuple[Callable[[Callable[[str], bool], int], Iterator[Row]], ...] = (
     real_times.rows,
     real_ops.rows,
 )
-"""Functions that yield the wanted rows, measured in the given number of rounds."""
+"""Functions that yield the selected rows, measured in the given number of rounds."""
 
 
 def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:

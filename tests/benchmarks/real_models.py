@@ -179,7 +179,7 @@ def _imported(side: str) -> float:
 
 
 def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Measure the models whose names are wanted, in turn on each side."""
+    """Measure the models whose names are selected, in turn on each side."""
     for model in MODELS:
         if is_selected(model.name):
             if model.build is None and not importlib.util.find_spec("mlx_lm"):

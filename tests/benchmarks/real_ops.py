@@ -239,7 +239,7 @@ def _measure(side: str, name: str) -> dict[str, float]:
 
 
 def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Measure the ops whose names are wanted, in turn on each side, `rounds` times."""
+    """Measure the ops whose names are selected, in turn on each side, `rounds` times."""
     sides = [side for side in present() if side != "jax.jit"]
     for name in filter(is_selected, OPS):
         here = [*sides, *(["PyTorch"] if has_torch() and name in _CONVOLUTIONS else [])]

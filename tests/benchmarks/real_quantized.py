@@ -126,7 +126,7 @@ def measure(side: str, product: Product) -> dict[str, Any]:
 
 
 def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Measure the products whose names are wanted, in turn on each side."""
+    """Measure the products whose names are selected, in turn on each side."""
     sides = [side for side in present() if side != "jax.jit"]
     for product in PRODUCTS:
         if not is_selected(product.name):

@@ -47,8 +47,8 @@ class Program:
     """A program, and the numbers of steps whose time is shown.
 
     Args:
-        build: a function of `mx`, and of sizes that replace the default ones. It returns an iterator over the results of
-            steps.
+        build: a function of `mx`, and of sizes that replace the default ones. It returns an iterator over the results
+            of steps.
         counts: the numbers of steps, in order.
         of_mlx: limit as a multiple of real MLX's time.
         room: milliseconds above real MLX's time that are allowed in any case; None for no such allowance.
@@ -93,7 +93,7 @@ def times(mx: Any, program: Program, **sizes: int) -> dict[str, Any]:
 
 
 def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Measure the programs whose names are wanted, in turn on each side."""
+    """Measure the programs whose names are selected, in turn on each side."""
     sides = [side for side in present() if side != "jax.jit"]
     for k, program in enumerate(PROGRAMS):
         if not is_selected(program.name):
