@@ -83,8 +83,8 @@ def _by_blas(x: Any, y: Any) -> Any:
 
 
 def _can_be_divided(x: Any, y: Any) -> bool:
-    """Return True for two concrete matrices or batches of them (not symbols), if BLAS is limited to one thread while
-    more may compute."""
+    """Return True if a product can be divided among threads: its operands are arrays (not symbols), and BLAS is limited
+    to one thread although the process may use more."""
     is_concrete = type(x) is type(y) is np.ndarray and x.dtype.char in "fd" and x.shape[:-2] == y.shape[:-2]
     return is_concrete and is_limited() and threads() > 1
 
