@@ -25,8 +25,11 @@ _DEFAULT_THRESHOLD = 2000
 """The number of new objects after which Python collects the youngest generation by default: 700 until 3.12."""
 
 _OBJECTS_PER_ARRAY = 3
-"""The number of objects that Python's collector counts for a lazy array, relative to MLX (a network of scalars made 3.4
-times as many objects, and its collections took 3.9 of 5.6 s; with this factor they take 1.3 of 3.3 s)."""
+"""The number of objects that Python's collector counts for a lazy array, relative to MLX.
+
+(A network of scalars made 3.4 times as many objects, and its collections took 3.9 of 5.6 s. With this factor they take
+1.3 of 3.3 s.)
+"""
 
 _IMPORTED = (ModuleType, FunctionType, BuiltinFunctionType, type)
 

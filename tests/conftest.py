@@ -53,10 +53,10 @@ class _Failures(logging.Handler):
 
     def __init__(self):
         super().__init__(logging.ERROR)
-        self.told = []
+        self.messages = []
 
     def emit(self, record):
-        self.told.append(self.format(record))
+        self.messages.append(self.format(record))
 
 
 _failures = _Failures()
@@ -70,14 +70,14 @@ def failed_jobs():
 
     At the end, wait for all jobs, so that their compiles and memory do not count in the next test.
     """
-    yield _failures.told
+    yield _failures.messages
     background = sys.modules.get("mxcompat._graph.run.background")
     if background is not None:
         background.wait(lambda: False, BACKGROUND_SECONDS)
         assert not background.is_busy(), "a job in the background does not end"
-    told = [*_failures.told]
-    _failures.told.clear()
-    assert not told, "\n".join(told)
+    messages = [*_failures.messages]
+    _failures.messages.clear()
+    assert not messages, "\n".join(messages)
 
 
 @pytest.fixture
@@ -102,15 +102,15 @@ def plans():
     from mxcompat._graph.run.events import observers
     from mxcompat.ext.debug import clear_cache
 
-    found = []
+    subjects = []
 
     def observe(event, subject, reason):
         if event == "plan":
-            found.append(subject)
+            subjects.append(subject)
 
     clear_cache()
     observers.append(observe)
-    yield found
+    yield subjects
     observers.remove(observe)
 
 
@@ -119,11 +119,11 @@ def site(tmp_path_factory):
     """Return the documentation, built strictly: warnings such as a broken link or anchor are errors."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=Path(__file__).parent.parent, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True,
         text=True, timeout=600,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     return folder
 
 

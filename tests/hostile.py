@@ -95,9 +95,11 @@ DAMAGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (flipped, cut, gr
 
 
 def load(path: str) -> None:
-    found = mx.import_function(path)(mx.ones((2, 4))) if path.endswith("mlxfn") else mx.load(path)
-    mx.eval(found)
-    for x in found.values() if isinstance(found, dict) else [found] if isinstance(found, mx.array) else found:
+    contents = mx.import_function(path)(mx.ones((2, 4))) if path.endswith("mlxfn") else mx.load(path)
+    mx.eval(contents)
+    for x in (
+        contents.values() if isinstance(contents, dict) else [contents] if isinstance(contents, mx.array) else contents
+    ):
         np.array(x.astype(mx.float32))
 
 

@@ -31,16 +31,16 @@ def to_numpy(x: Any) -> np.ndarray:
 
 def model(name: str, **different: Any) -> Any:
     args = mlx_lm_models.arguments(name, **different)
-    made = importlib.import_module(f"mlx_lm.models.{name}").Model(args)
-    made.eval()
+    network = importlib.import_module(f"mlx_lm.models.{name}").Model(args)
+    network.eval()
     weights = []
-    for key, value in tree_flatten(made.parameters()):
+    for key, value in tree_flatten(network.parameters()):
         if mx.issubdtype(value.dtype, mx.floating):
             draw = np.random.default_rng(zlib.crc32(key.encode())).standard_normal(value.shape).astype(np.float32)
             is_norm = key.endswith("weight") and "norm" in ".".join(key.split(".")[-2:])
             weights.append((key, mx.array(1 + 0.1 * draw if is_norm else 0.15 * draw)))
-    made.update(tree_unflatten(weights))
-    return made
+    network.update(tree_unflatten(weights))
+    return network
 
 
 def llama(**different: Any) -> Any:

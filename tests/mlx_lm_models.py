@@ -185,11 +185,11 @@ def names() -> list[str]:
 def arguments(name: str, **different: Any) -> Any:
     """Return the `ModelArgs` of an architecture, tiny, with the given fields changed."""
     module = importlib.import_module(f"mlx_lm.models.{name}")
-    given = _common(module.ModelArgs, name)
+    options = _common(module.ModelArgs, name)
     own = {**DIFFERENT.get(name, {}), **different}
     if any(f.name == "text_config" for f in dataclasses.fields(module.ModelArgs)):
         own["text_config"] = {**_text(_TEXT_MODEL.get(name, name)), **own.get("text_config", {})}
-    return module.ModelArgs.from_dict({**given, **own})
+    return module.ModelArgs.from_dict({**options, **own})
 
 
 def _common(kind: type, name: str) -> dict[str, Any]:

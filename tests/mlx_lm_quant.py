@@ -28,9 +28,9 @@ def sensitivities() -> Arrays:
 
     model, _ = loaded()
     data, levels = mx.array(np.resize(TOKENS, (6, 15))), (2, 32, 5, 32)
-    found = estimate_sensitivities(model, data, *levels)
-    threshold = estimate_threshold(model, dict(found), 4.0, *levels)
-    return [text(*(k for k, _ in found)), *map(np.array, ([v for _, v in found], threshold, eval_ppl(model, data)))]
+    pairs = estimate_sensitivities(model, data, *levels)
+    threshold = estimate_threshold(model, dict(pairs), 4.0, *levels)
+    return [text(*(k for k, _ in pairs)), *map(np.array, ([v for _, v in pairs], threshold, eval_ppl(model, data)))]
 
 
 @job
@@ -93,12 +93,12 @@ def losses() -> Arrays:
 def schedules() -> Arrays:
     from mlx_lm.tuner.utils import build_schedule
 
-    found = []
+    rates = []
     for name, *arguments in (
         ("cosine_decay", 1e-2, 10),
         ("exponential_decay", 1e-2, 0.9),
         ("step_decay", 1e-2, 0.5, 3),
     ):
         schedule = build_schedule({"name": name, "arguments": arguments, "warmup": 4, "warmup_init": 1e-4})
-        found.append(np.array([schedule(mx.array(k)).item() for k in range(12)]))
-    return found
+        rates.append(np.array([schedule(mx.array(k)).item() for k in range(12)]))
+    return rates

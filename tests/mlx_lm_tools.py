@@ -104,8 +104,8 @@ def text_generated() -> Arrays:
     model, tokenizer = loaded()
     whole = generate(model, tokenizer, "The cat", max_tokens=12)
     parts = list(stream_generate(model, tokenizer, "Who knows", max_tokens=5))
-    told = [(p.text, p.token, p.prompt_tokens, p.generation_tokens, p.finish_reason) for p in parts]
-    return [text(whole, *told), *(to_numpy(p.logprobs) for p in parts)]
+    fields = [(p.text, p.token, p.prompt_tokens, p.generation_tokens, p.finish_reason) for p in parts]
+    return [text(whole, *fields), *(to_numpy(p.logprobs) for p in parts)]
 
 
 @job
@@ -205,9 +205,9 @@ def awq_weights_read() -> Arrays:
         "a.scales": mx.array(draw.uniform(0.1, 1, (2, 32)).astype(np.float32)),
         "b.weight": mx.array(draw.standard_normal(3).astype(np.float16)),
     }
-    made, config = _transform_awq_weights(weights, {"group_size": 32})
-    whole = mx.dequantize(made["a.weight"], made["a.scales"], made["a.biases"], **config)
-    return [text(config), *(to_numpy(made[k]) for k in sorted(made)), to_numpy(whole)]
+    arrays, config = _transform_awq_weights(weights, {"group_size": 32})
+    whole = mx.dequantize(arrays["a.weight"], arrays["a.scales"], arrays["a.biases"], **config)
+    return [text(config), *(to_numpy(arrays[k]) for k in sorted(arrays)), to_numpy(whole)]
 
 
 def _data(path: Path) -> None:
@@ -333,6 +333,6 @@ def server() -> Arrays:
         httpd.server_close()
         generator.stop_and_join()
         serving.join()
-    told = [json.dumps(a.get("text", a.get("message", a)), sort_keys=True) for a in (*answers, both[1], both[2])]
+    texts = [json.dumps(a.get("text", a.get("message", a)), sort_keys=True) for a in (*answers, both[1], both[2])]
     likely = [t for place in answers[0]["logprobs"]["content"] for t in place["top_logprobs"]]
-    return [text(*told), *(np.array([t[k] for t in likely]) for k in ("id", "logprob"))]
+    return [text(*texts), *(np.array([t[k] for t in likely]) for k in ("id", "logprob"))]

@@ -36,11 +36,11 @@ import mlx_lm_quant  # noqa: F401  (its jobs, and those of mlx_lm_tools)
 from mlx_lm_made import JOBS, TOKENS, Arrays, job, llama, model, to_numpy
 
 
-def decode(made: Any, cache: list[Any], prompt: int = 7, steps: int = 3, batch: int = 1) -> Arrays:
+def decode(network: Any, cache: list[Any], prompt: int = 7, steps: int = 3, batch: int = 1) -> Arrays:
     """Return the logits of a prompt, then of single tokens. The tokens are given, so an error does not grow."""
-    logits = [to_numpy(made(mx.array(TOKENS[:batch, :prompt]), cache=cache))]
+    logits = [to_numpy(network(mx.array(TOKENS[:batch, :prompt]), cache=cache))]
     for k in range(prompt, prompt + steps):
-        logits.append(to_numpy(made(mx.array(TOKENS[:batch, k : k + 1]), cache=cache)))
+        logits.append(to_numpy(network(mx.array(TOKENS[:batch, k : k + 1]), cache=cache)))
     return logits
 
 
@@ -49,8 +49,8 @@ def architecture(name: str) -> Arrays:
     initial = importlib.import_module(f"mlx_lm.models.{name}").Model(mlx_lm_models.arguments(name))
     described = [f"{k} {v.dtype} {v.shape}" for k, v in tree_flatten(initial.parameters())]
     total = sum(float(mx.abs(v.astype(mx.float32)).sum().item()) for _, v in tree_flatten(initial.parameters()))
-    made = model(name)
-    logits = decode(made, caches.make_prompt_cache(made))
+    network = model(name)
+    logits = decode(network, caches.make_prompt_cache(network))
     return [np.array("\n".join(sorted(described))), np.array(total / 1e3), *logits]
 
 
@@ -67,9 +67,9 @@ def plain_cache() -> Arrays:
 @job
 def full_cache() -> Arrays:
     """Generate past the end of the cache's buffer of 256 entries: it is used completely, then it grows."""
-    made, cache = llama(), pair(caches.KVCache)
-    made(mx.array(np.resize(TOKENS, (1, 254))), cache=cache)
-    return decode(made, cache, prompt=1, steps=3)
+    network, cache = llama(), pair(caches.KVCache)
+    network(mx.array(np.resize(TOKENS, (1, 254))), cache=cache)
+    return decode(network, cache, prompt=1, steps=3)
 
 
 @job
@@ -84,8 +84,8 @@ def rotating_cache_shorter_than_the_prompt() -> Arrays:
 
 @job
 def rotating_cache_in_pieces() -> Arrays:
-    made, cache = llama(), pair(lambda: caches.RotatingKVCache(max_size=6, keep=1))
-    return [to_numpy(made(mx.array(TOKENS[:1, a:b]), cache=cache)) for a, b in ((0, 5), (5, 9), (9, 10))]
+    network, cache = llama(), pair(lambda: caches.RotatingKVCache(max_size=6, keep=1))
+    return [to_numpy(network(mx.array(TOKENS[:1, a:b]), cache=cache)) for a, b in ((0, 5), (5, 9), (9, 10))]
 
 
 @job
@@ -95,11 +95,11 @@ def concatenate_cache() -> Arrays:
 
 @job
 def chunked_cache() -> Arrays:
-    made, cache, logits = llama(), pair(lambda: caches.ChunkedKVCache(chunk_size=4)), []
+    network, cache, logits = llama(), pair(lambda: caches.ChunkedKVCache(chunk_size=4)), []
     for k in range(4):
         for layer in cache:
             layer.maybe_trim_front()
-        logits.append(to_numpy(made(mx.array(TOKENS[:1, 3 * k : 3 * k + 3]), cache=cache)))
+        logits.append(to_numpy(network(mx.array(TOKENS[:1, 3 * k : 3 * k + 3]), cache=cache)))
     return logits
 
 
@@ -114,10 +114,10 @@ def quantized_cache() -> Arrays:
 
 @job
 def cache_made_quantized() -> Arrays:
-    made, cache = llama(), pair(caches.KVCache)
-    prompt = to_numpy(made(mx.array(TOKENS[:1, :7]), cache=cache))
+    network, cache = llama(), pair(caches.KVCache)
+    prompt = to_numpy(network(mx.array(TOKENS[:1, :7]), cache=cache))
     cache = [layer.to_quantized(group_size=32, bits=4) for layer in cache]
-    return [prompt, to_numpy(made(mx.array(TOKENS[:1, 7:8]), cache=cache)), to_numpy(cache[0].keys[1])]
+    return [prompt, to_numpy(network(mx.array(TOKENS[:1, 7:8]), cache=cache)), to_numpy(cache[0].keys[1])]
 
 
 @job
@@ -145,27 +145,27 @@ def batch_cache_filtered_extended_extracted() -> Arrays:
 
 @job
 def trimmed_cache() -> Arrays:
-    made, cache = llama(), pair(caches.KVCache)
-    made(mx.array(TOKENS[:1, :7]), cache=cache)
+    network, cache = llama(), pair(caches.KVCache)
+    network(mx.array(TOKENS[:1, :7]), cache=cache)
     count = caches.trim_prompt_cache(cache, 3)
-    return [np.array(count), to_numpy(made(mx.array(TOKENS[:1, 8:10]), cache=cache))]
+    return [np.array(count), to_numpy(network(mx.array(TOKENS[:1, 8:10]), cache=cache))]
 
 
 @job
 def saved_cache() -> Arrays:
-    made, cache = llama(), pair(caches.KVCache)
-    made(mx.array(TOKENS[:1, :7]), cache=cache)
+    network, cache = llama(), pair(caches.KVCache)
+    network(mx.array(TOKENS[:1, :7]), cache=cache)
     with tempfile.TemporaryDirectory() as folder:
         caches.save_prompt_cache(f"{folder}/cache.safetensors", cache, {"a": "b"})
         cache, metadata = caches.load_prompt_cache(f"{folder}/cache.safetensors", return_metadata=True)
-    return [np.array(str(metadata)), to_numpy(made(mx.array(TOKENS[:1, 8:9]), cache=cache))]
+    return [np.array(str(metadata)), to_numpy(network(mx.array(TOKENS[:1, 8:9]), cache=cache))]
 
 
 @job
 def quantized_model() -> Arrays:
-    made = llama(hidden_size=64, intermediate_size=64)
-    nn.quantize(made, group_size=32, bits=4)
-    return decode(made, pair(caches.KVCache))
+    network = llama(hidden_size=64, intermediate_size=64)
+    nn.quantize(network, group_size=32, bits=4)
+    return decode(network, pair(caches.KVCache))
 
 
 def generated(**options: Any) -> Arrays:
@@ -276,13 +276,13 @@ def trained(
     """
     mx.random.seed(7)
     np.random.seed(0)
-    made = model(name, **({"hidden_size": 64, "intermediate_size": 64} if quantized else {}))
+    network = model(name, **({"hidden_size": 64, "intermediate_size": 64} if quantized else {}))
     if quantized:
-        nn.quantize(made, group_size=32, bits=4)
+        nn.quantize(network, group_size=32, bits=4)
     if adapters:
-        made.freeze()
+        network.freeze()
         config = {"rank": 4, "scale": 4.0, "dropout": dropout, **({"keys": keys} if keys else {})}
-        linear_to_lora_layers(made, 2, config, use_dora=dora)
+        linear_to_lora_layers(network, 2, config, use_dora=dora)
     rows = [(((np.arange(length) * 3 + length) % 60).tolist(), length % 4) for length in (9, 21, 25, 30, 40, 60)]
     reports = _Reports()
     with tempfile.TemporaryDirectory() as folder:
@@ -290,7 +290,7 @@ def trained(
         args = {"batch_size": 2, "iters": 12, "steps_per_report": 1, "steps_per_eval": 4, "adapter_file": path}
         optimizer = optim.Adam(learning_rate=5e-3, eps=1e-3)
         args = trainer.TrainingArgs(**args | options)
-        trainer.train(made, optimizer, rows, rows[:4], args=args, training_callback=reports)
+        trainer.train(network, optimizer, rows, rows[:4], args=args, training_callback=reports)
         saved = sorted(f"{k} {v.shape}" for k, v in mx.load(path).items())
     new = reports.structures[-1] - reports.structures[-4]
     return [np.array("\n".join(saved)), np.array(reports.losses), np.array(new)]

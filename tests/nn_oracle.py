@@ -21,7 +21,7 @@ OURS = SimpleNamespace(nn=mxcompat.nn, optim=mxcompat.optimizers, utils=mxcompat
 
 def check_on(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run ``check`` on ``fn(mx, lib, *args)``, where ``lib`` has ``nn``, ``optim`` and ``utils`` of the same side."""
-    return check(lambda mx, *given: fn(mx, REAL if mx is real else OURS, *given), *args, **kwargs)
+    return check(lambda mx, *arguments: fn(mx, REAL if mx is real else OURS, *arguments), *args, **kwargs)
 
 
 def plain(tree: Any) -> Any:

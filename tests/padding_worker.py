@@ -69,20 +69,20 @@ JOBS: dict[str, Callable[[Any], Iterator[list[int]]]] = {
 def model(job: str) -> Any:
     mx.random.seed(4)
     if job == "attention by hand":
-        made: Any = gemma2.Model(gemma2.ModelArgs(model_type="gemma2", **SIZES, query_pre_attn_scalar=64))
+        network: Any = gemma2.Model(gemma2.ModelArgs(model_type="gemma2", **SIZES, query_pre_attn_scalar=64))
     else:
-        made = llama.Model(llama.ModelArgs(model_type="llama", **SIZES))
-    mx.eval(made.parameters())
-    return made
+        network = llama.Model(llama.ModelArgs(model_type="llama", **SIZES))
+    mx.eval(network.parameters())
+    return network
 
 
 def main(out: str, *jobs: str) -> None:
     compiles = importlib.import_module("mxcompat.ext.debug").compiles if "mxcompat" in sys.modules else int
-    found = {}
+    figures = {}
     for job in jobs:
         steps = [(tokens, compiles()) for tokens in JOBS[job](model(job))]
-        found[job] = {"tokens": [t for t, _ in steps], "compiles": [c for _, c in steps]}
-    Path(out).write_text(json.dumps(found))
+        figures[job] = {"tokens": [t for t, _ in steps], "compiles": [c for _, c in steps]}
+    Path(out).write_text(json.dumps(figures))
 
 
 if __name__ == "__main__":

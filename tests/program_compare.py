@@ -100,12 +100,12 @@ def compare(program: Program, mode: str, oracle: Any = real) -> str:
         return "" if same else f"{got!r}, real MLX {want!r}"
     if isinstance(got, Exception):
         return f"raised {got!r}"
-    found = difference(program, mode, got, want)
-    if found:
+    report = difference(program, mode, got, want)
+    if report:
         want = run_mode(MENDED, program, mode)
         if not isinstance(want, Exception) and not difference(program, mode, got, want):
             return ""
-    return found
+    return report
 
 
 def check(seed: int, oracle: Any = real) -> str:
@@ -118,5 +118,5 @@ def check(seed: int, oracle: Any = real) -> str:
     mode = NAMES[seed % len(NAMES)]
     if any(word in mode for word in NEED_FLOATS) and not inexact(real, program.arguments(real)):
         mode = "compile"
-    found = compare(program, mode, oracle)
-    return found and f"{mode}: {found}\n{program}"
+    report = compare(program, mode, oracle)
+    return report and f"{mode}: {report}\n{program}"

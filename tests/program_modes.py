@@ -53,17 +53,17 @@ def _of_inexact(mx: Any, f: Callable, xs: list[Any]) -> tuple[Callable, list[Any
     which = inexact(mx, xs)
 
     def g(*ys: Any) -> Any:
-        given = list(xs)
+        arguments = list(xs)
         for k, y in zip(which, ys, strict=True):
-            given[k] = y
-        return f(*given)
+            arguments[k] = y
+        return f(*arguments)
 
     return g, [xs[k] for k in which]
 
 
 def _vjp(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
     # Multiply by 1: real MLX gives a result of stop_gradient no cotangent, and gives its cotangent to the next result.
-    g, ys = _of_inexact(mx, lambda *given: [out * 1 for out in f(*given) if inexact(mx, [out])], xs)
+    g, ys = _of_inexact(mx, lambda *arguments: [out * 1 for out in f(*arguments) if inexact(mx, [out])], xs)
     return mx.vjp(g, ys, _tangents(mx, g(*ys)))
 
 
@@ -73,33 +73,33 @@ def _jvp(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
 
 
 def _batched(mx: Any, xs: list[Any], rng: random.Random, always: bool = False) -> tuple[list[Any], Any]:
-    given, axes = [], []
+    arguments, axes = [], []
     for k, x in enumerate(xs):
         axis = None if not always and k and rng.random() < 0.3 else rng.randrange(x.ndim + 1)
         axes.append(axis if axis is None or rng.random() < 0.7 else axis - x.ndim - 1)
         other = mx.roll(x, 1) if x.size > 1 else x
-        given.append(x if axis is None else mx.stack([x, other], axis))
-    return given, axes[0] if len(axes) == 1 else tuple(axes)
+        arguments.append(x if axis is None else mx.stack([x, other], axis))
+    return arguments, axes[0] if len(axes) == 1 else tuple(axes)
 
 
 def _vmap(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
-    given, axes = _batched(mx, xs, rng)
-    return mx.vmap(f, in_axes=axes, out_axes=rng.choice((0, 0, -1)))(*given)
+    arguments, axes = _batched(mx, xs, rng)
+    return mx.vmap(f, in_axes=axes, out_axes=rng.choice((0, 0, -1)))(*arguments)
 
 
 def _vmap_grad(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
-    given, axes = _batched(mx, xs, rng)
-    return mx.vmap(mx.grad(_scalar(mx, f), argnums=inexact(mx, xs)), in_axes=axes)(*given)
+    arguments, axes = _batched(mx, xs, rng)
+    return mx.vmap(mx.grad(_scalar(mx, f), argnums=inexact(mx, xs)), in_axes=axes)(*arguments)
 
 
 def _grad_vmap(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
-    given, axes = _batched(mx, xs, rng)
-    return mx.grad(_scalar(mx, mx.vmap(f, in_axes=axes)), argnums=inexact(mx, xs))(*given)
+    arguments, axes = _batched(mx, xs, rng)
+    return mx.grad(_scalar(mx, mx.vmap(f, in_axes=axes)), argnums=inexact(mx, xs))(*arguments)
 
 
 def _vmap_vmap(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
-    given, axes = _batched(mx, xs, rng, always=True)
-    twice, more = _batched(mx, given, rng)
+    arguments, axes = _batched(mx, xs, rng, always=True)
+    twice, more = _batched(mx, arguments, rng)
     return mx.vmap(mx.vmap(f, in_axes=axes), in_axes=more, out_axes=1)(*twice)
 
 
@@ -121,8 +121,8 @@ def _grad_compile(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> An
 
 
 def _compile_vmap(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:
-    given, axes = _batched(mx, xs, rng)
-    return mx.compile(mx.vmap(f, in_axes=axes))(*given)
+    arguments, axes = _batched(mx, xs, rng)
+    return mx.compile(mx.vmap(f, in_axes=axes))(*arguments)
 
 
 def _grad_grad(mx: Any, f: Callable, xs: list[Any], rng: random.Random) -> Any:

@@ -28,18 +28,18 @@ def run_seeds(seeds: Iterable[int]) -> tuple[dict[int, str], list[int]]:
     Returns:
         The differences by seed, and the seeds on which real MLX crashed.
     """
-    found: dict[int, str] = {}
+    failures: dict[int, str] = {}
     died: list[int] = []
-    left = list(seeds)
-    while left:
-        begun, reports, _ = _work("real", left)
+    remaining = list(seeds)
+    while remaining:
+        begun, reports, _ = _work("real", remaining)
         if begun not in reports:
             died.append(begun)
             _, again, end = _work("mended", [begun])
             reports |= again or {begun: f"seed {begun}: died of the mended MLX too, {end}"}
-        found |= {seed: text for seed, text in reports.items() if text}
-        left = left[left.index(begun) + 1 :]
-    return found, died
+        failures |= {seed: text for seed, text in reports.items() if text}
+        remaining = remaining[remaining.index(begun) + 1 :]
+    return failures, died
 
 
 def _work(oracle: str, seeds: list[int]) -> tuple[int, dict[int, str], str]:
@@ -50,12 +50,12 @@ def _work(oracle: str, seeds: list[int]) -> tuple[int, dict[int, str], str]:
     """
     command = [sys.executable, "-W", "error", "-X", "faulthandler", "-m", "tests.program_worker", oracle]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, *map(str, seeds)], cwd=Path(__file__).parent.parent, env=os.environ | _SETTINGS,
             capture_output=True, text=True, timeout=_LIMIT, check=False,
         )  # fmt: skip
-        out, end = done.stdout, f"with status {done.returncode}:\n{done.stderr[-2000:]}"
-        failed = done.returncode > 0
+        out, end = process.stdout, f"with status {process.returncode}:\n{process.stderr[-2000:]}"
+        failed = process.returncode > 0
     except subprocess.TimeoutExpired as error:
         out, end, failed = (error.stdout or b"").decode(), f"after {_LIMIT} seconds", False
     lines = [json.loads(line) for line in out.splitlines()]

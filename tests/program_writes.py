@@ -48,7 +48,7 @@ CALLS = (
 def lines(seed: int) -> list[str]:
     """Return the program of a seed."""
     rng = random.Random(seed)
-    made = [
+    statements = [
         "C = {'k': mx.array(2.0)}", "def point(): return mx.array([1.0, 2.0, 3.0])",
         "def tree(): return {'a': mx.array([1.0, 1.0, 2.0]), 'b': [mx.array([0.5, 0.5, -1.0])]}",
         f"def inner(x):\n    {rng.choice(INNER)}\n    return x * 2",
@@ -56,14 +56,14 @@ def lines(seed: int) -> list[str]:
     ]  # fmt: skip
     for name in ("inner", "inner_of_tree"):
         if rng.random() < 0.5:
-            made.append(f"{name} = mx.{rng.choice(('compile', 'checkpoint', 'custom_function'))}({name})")
+            statements.append(f"{name} = mx.{rng.choice(('compile', 'checkpoint', 'custom_function'))}({name})")
     body = "".join(f"\n    {_statement(rng)}" for _ in range(rng.randrange(2, 8)))
-    made.append(f"def f(x, t):\n    z = x\n    y = t['a']{body}\n    return {rng.choice(RETURNED)}")
+    statements.append(f"def f(x, t):\n    z = x\n    y = t['a']{body}\n    return {rng.choice(RETURNED)}")
     for _ in range(3):
-        made += [f"F = {rng.choice(AROUND)}", rng.choice(CALLS), rng.choice(CALLS)]
-    written_by_index = "] = 5.0" in made[3] or "[::2] = " in made[-10]
-    made = [line for line in made if not (written_by_index and "vmap" in line)]
-    return made if any("checkpoint" in line for line in made) else [*made, "C"]
+        statements += [f"F = {rng.choice(AROUND)}", rng.choice(CALLS), rng.choice(CALLS)]
+    written_by_index = "] = 5.0" in statements[3] or "[::2] = " in statements[-10]
+    statements = [line for line in statements if not (written_by_index and "vmap" in line)]
+    return statements if any("checkpoint" in line for line in statements) else [*statements, "C"]
 
 
 def _statement(rng: random.Random) -> str:
@@ -82,7 +82,7 @@ def _statement(rng: random.Random) -> str:
 def outcomes(mx: Any, program: list[str]) -> list[Any]:
     """Return the result of each line that is an expression, or its exception."""
     names: dict[str, Any] = {"mx": mx, "copy": copy}
-    found = []
+    results = []
     for line in program:
         try:
             code = compile(line, "<line>", "eval")
@@ -92,7 +92,7 @@ def outcomes(mx: Any, program: list[str]) -> list[Any]:
         try:
             value = eval(code, names)
             mx.eval(value)
-            found.append(value)
+            results.append(value)
         except Exception as error:
-            found.append(error)
-    return found
+            results.append(error)
+    return results

@@ -72,8 +72,8 @@ class Program:
         return names["program"]
 
     def arguments(self, mx: Any, arrays: list[np.ndarray] | None = None) -> list[Any]:
-        given = [x for x, _ in self.inputs] if arrays is None else arrays
-        return [_as(mx, x, dtype) for x, (_, dtype) in zip(given, self.inputs, strict=True)]
+        values = [x for x, _ in self.inputs] if arrays is None else arrays
+        return [_as(mx, x, dtype) for x, (_, dtype) in zip(values, self.inputs, strict=True)]
 
     def __str__(self) -> str:
         lines = [f"x{k} = mx.array({x.tolist()!r}).astype(mx.{d})" for k, (x, d) in enumerate(self.inputs)]
@@ -119,10 +119,10 @@ def make(seed: int) -> Program:
         program.inputs.append((x, dtype))
         values[f"x{k}"] = _as(real, x, dtype)
     names = {"mx": real, "put": _put, "augment": _augment, "iadd": _iadd, "gram": _gram}
-    wanted = rng.choice((2, 3, 3, 4, 4, 5, 6, 8, 10))
+    count = rng.choice((2, 3, 3, 4, 4, 5, 6, 8, 10))
     with real.stream(real.cpu):
-        for _ in range(60 * wanted):
-            if len(program.steps) == wanted:
+        for _ in range(60 * count):
+            if len(program.steps) == count:
                 break
             step = _filled(rng.choice(STEPS), rng, values)
             if step is None:

@@ -22,10 +22,10 @@ __all__ = ["PROGRAMS", "Leapfrog", "Training", "digest"]
 
 def digest(arrays: Iterable[Any]) -> str:
     """Return the bits of arrays."""
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     for a in arrays:
-        found.update(np.array(a).tobytes())
-    return found.hexdigest()[:16]
+        checksum.update(np.array(a).tobytes())
+    return checksum.hexdigest()[:16]
 
 
 class Training:

@@ -115,10 +115,10 @@ def test_specs_that_do_not_fit(spec, message):
 
 def test_trees_of_specs():
     tree = {"a": [mx.zeros((4, 2)), mx.ones(8)], "b": (mx.ones((2, 2)), "text")}
-    made = sharding.shard(tree, MESH, {"a": ["data", ("model",)], "b": (None, "model")})
-    assert [x.sharding.spec for x in made["a"]] == [P("data"), P("model")]
-    assert made["b"][0].sharding.spec == P(None, "model")
-    assert made["b"][1] == "text"
+    result = sharding.shard(tree, MESH, {"a": ["data", ("model",)], "b": (None, "model")})
+    assert [x.sharding.spec for x in result["a"]] == [P("data"), P("model")]
+    assert result["b"][0].sharding.spec == P(None, "model")
+    assert result["b"][1] == "text"
     seen = []
     sharding.shard(tree, MESH, lambda path, x: seen.append((path, x.shape)))
     assert seen == [("a.0", (4, 2)), ("a.1", (8,)), ("b.0", (2, 2))]

@@ -36,12 +36,12 @@ def column_then_row(path, x):
     return {"up.weight": PartitionSpec("model"), "down.weight": PartitionSpec(None, "model")}[path]
 
 
-def compiled(mesh, spec_of, told=False):
+def compiled(mesh, spec_of, with_mesh=False):
     """Compile a step of gradient descent as a JAX function of abstract parameters.
 
-    With `told`, the model tells XLA that values between its layers are sharded as the batch is.
+    With `with_mesh`, the model tells XLA that values between its layers are sharded as the batch is.
     """
-    model = MLP(mesh if told else None)
+    model = MLP(mesh if with_mesh else None)
 
     def step(parameters, x, y):
         model.update(tree_unflatten(list(mx.ext.from_jax(parameters).items())))
@@ -66,11 +66,11 @@ def main():
     layouts = {
         "data parallel": compiled(data, everywhere),
         "fully sharded": compiled(data, sharding.fsdp(data)),
-        "fully sharded, told": compiled(data, sharding.fsdp(data), told=True),
+        "fully sharded, told": compiled(data, sharding.fsdp(data), with_mesh=True),
         "tensor parallel": compiled(both, column_then_row),
     }
-    found = {name: [list(c) for c in sharding.collectives(step)] for name, step in layouts.items()}
-    json.dump({"parameters": 2 * 4 * WIDTH * HIDDEN, "collectives": found}, sys.stdout)
+    collectives = {name: [list(c) for c in sharding.collectives(step)] for name, step in layouts.items()}
+    json.dump({"parameters": 2 * 4 * WIDTH * HIDDEN, "collectives": collectives}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -33,12 +33,12 @@ def entries() -> list[Entry]:
     spec = importlib.util.find_spec("mlx.core")
     assert spec is not None
     assert spec.origin is not None
-    found: list[Entry] = []
+    members: list[Entry] = []
     for file in sorted((Path(spec.origin).parent / "core").glob("*.pyi")):
         prefix = "" if file.stem == "__init__" else file.stem + "."
-        found += _body(ast.parse(file.read_text()).body, prefix, "function")
-    aliases = [e for e in found if e.kind == "alias"]
-    by_name = {e.name: e for e in found}
+        members += _body(ast.parse(file.read_text()).body, prefix, "function")
+    aliases = [e for e in members if e.kind == "alias"]
+    by_name = {e.name: e for e in members}
     for alias in aliases:
         target = by_name.get(alias.overloads[0][0][0])
         if target is not None:
@@ -49,31 +49,31 @@ def entries() -> list[Entry]:
 
 
 def _body(nodes: list[ast.stmt], prefix: str, kind: str) -> list[Entry]:
-    made: dict[str, Entry] = {}
+    members: dict[str, Entry] = {}
     for node in nodes:
         if isinstance(node, ast.FunctionDef):
             name = prefix + node.name
             decorators = [ast.unparse(d) for d in node.decorator_list]
             if "property" in decorators:
-                made[name] = Entry(name, "property")
+                members[name] = Entry(name, "property")
             elif not any(d.endswith(".setter") for d in decorators):
-                known = made[name].overloads if name in made else ()
-                made[name] = Entry(name, kind, (*known, _parameters(node.args, kind == "method")))
+                known = members[name].overloads if name in members else ()
+                members[name] = Entry(name, kind, (*known, _parameters(node.args, kind == "method")))
         elif isinstance(node, ast.ClassDef):
             name = prefix + node.name
             if not any(isinstance(b, ast.Name) and b.id == "Protocol" for b in node.bases):
-                made[name] = Entry(name, "class")
-                made.update({e.name: e for e in _body(node.body, name + ".", "method")})
+                members[name] = Entry(name, "class")
+                members.update({e.name: e for e in _body(node.body, name + ".", "method")})
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             if "TypeAlias" not in ast.unparse(node.annotation):
-                made[prefix + node.target.id] = Entry(prefix + node.target.id, "constant")
+                members[prefix + node.target.id] = Entry(prefix + node.target.id, "constant")
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = prefix + node.targets[0].id
             if isinstance(node.value, (ast.Name, ast.Attribute)):
-                made[name] = Entry(name, "alias", (((ast.unparse(node.value), None, None),),))
+                members[name] = Entry(name, "alias", (((ast.unparse(node.value), None, None),),))
             elif not isinstance(node.value, ast.Call):  # the object is a TypeVar, for example
-                made[name] = Entry(name, "constant")
-    return list(made.values())
+                members[name] = Entry(name, "constant")
+    return list(members.values())
 
 
 def _parameters(args: ast.arguments, method: bool) -> tuple[tuple[str, Any, str | None], ...]:
@@ -97,40 +97,40 @@ _MISSING = object()
 
 def lookup(namespace: Any, name: str) -> Any:
     """Return the object of this name below a namespace, or raise AttributeError."""
-    found = namespace
+    value = namespace
     for part in name.split("."):
-        found = inspect.getattr_static(found, part, _MISSING) if isinstance(found, type) else getattr(found, part)
-        if found is _MISSING:
+        value = inspect.getattr_static(value, part, _MISSING) if isinstance(value, type) else getattr(value, part)
+        if value is _MISSING:
             raise AttributeError(name)
-    return found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+    return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
 
 
 def difference(namespace: Any, entry: Entry) -> str:
     """Return the difference between an entry and the namespace's object of its name, or ""."""
     try:
-        found = lookup(namespace, entry.name)
+        value = lookup(namespace, entry.name)
     except AttributeError:
         return "missing"
     if entry.kind == "class":
-        return "" if isinstance(found, type) else f"{type(found).__name__} instead of a class"
+        return "" if isinstance(value, type) else f"{type(value).__name__} instead of a class"
     if entry.kind in ("constant", "property"):
         return ""
-    if not callable(found):
-        return f"{type(found).__name__} instead of a function"
+    if not callable(value):
+        return f"{type(value).__name__} instead of a function"
     last = entry.name.rpartition(".")[2]
     if last.startswith("__") and last != "__init__":
         return ""  # Python calls operators without parameter names
     try:
-        given = list(inspect.signature(found).parameters.values())
+        parameters = list(inspect.signature(value).parameters.values())
     except ValueError:
         return "no signature"
-    given = given[1:] if entry.kind == "method" else given
-    answers = [_compared(namespace, wanted, given) for wanted in entry.overloads]
+    parameters = parameters[1:] if entry.kind == "method" else parameters
+    answers = [_compared(namespace, overload, parameters) for overload in entry.overloads]
     return "" if "" in answers else answers[0]
 
 
-def _compared(namespace: Any, wanted: tuple, given: list[inspect.Parameter]) -> str:
-    for (name, kind, default), mine in zip(wanted, given, strict=False):
+def _compared(namespace: Any, overload: tuple, parameters: list[inspect.Parameter]) -> str:
+    for (name, kind, default), mine in zip(overload, parameters, strict=False):
         if mine.name != name:
             return f"parameter {mine.name} instead of {name}"
         if mine.kind is not kind:
@@ -141,7 +141,7 @@ def _compared(namespace: Any, wanted: tuple, given: list[inspect.Parameter]) -> 
             value = eval(default, {**vars(namespace), "mlx": type("mlx", (), {"core": namespace})})
             if type(value) is not type(mine.default) or value != mine.default:
                 return f"{name} defaults to {mine.default!r} instead of {value!r}"
-    if len(given) != len(wanted):
-        names = [p.name for p in given[len(wanted) :]] or [name for name, *_ in wanted[len(given) :]]
-        return f"{'extra' if len(given) > len(wanted) else 'missing'} parameters {', '.join(names)}"
+    if len(parameters) != len(overload):
+        names = [p.name for p in parameters[len(overload) :]] or [name for name, *_ in overload[len(parameters) :]]
+        return f"{'extra' if len(parameters) > len(overload) else 'missing'} parameters {', '.join(names)}"
     return ""

@@ -41,9 +41,9 @@ def test_the_dry_run(tmp_path):
 
 
 def command(status, *arguments):
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tests.accelerator", *map(str, arguments)],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
+    assert process.returncode == status, process.stdout + process.stderr
+    return process.stdout

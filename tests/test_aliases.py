@@ -18,8 +18,8 @@ def pairs(fn: Callable[..., Any], inputs: int, donated: tuple[int, ...]) -> dict
     module = jax.jit(fn, donate_argnums=donated).lower(*[jnp.ones((4, 4))] * inputs).compiler_ir("stablehlo")
     pair_updates(module)
     main = next(line for line in str(module).splitlines() if "@main(" in line)
-    found = re.findall(r"%arg(\d+): tensor<[^>]*> \{[^}]*tf.aliasing_output = (\d+)", main)
-    return {int(k): int(output) for k, output in found}
+    matches = re.findall(r"%arg(\d+): tensor<[^>]*> \{[^}]*tf.aliasing_output = (\d+)", main)
+    return {int(k): int(output) for k, output in matches}
 
 
 def adam(p: Any, m: Any, v: Any, g: Any) -> tuple[Any, ...]:
@@ -47,16 +47,16 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_written_over(case: str) -> None:
-    fn, inputs, donated, wanted = CASES[case]
-    assert pairs(fn, inputs, donated) == wanted
+    fn, inputs, donated, expected = CASES[case]
+    assert pairs(fn, inputs, donated) == expected
 
 
 def test_the_results_are_the_same() -> None:
-    given = [jax.random.normal(jax.random.key(k), (4, 4)) ** 2 for k in range(4)]
-    wanted = adam(*given)
-    lowered = jax.jit(adam, donate_argnums=(0, 1, 2)).lower(*given)
+    operands = [jax.random.normal(jax.random.key(k), (4, 4)) ** 2 for k in range(4)]
+    expected = adam(*operands)
+    lowered = jax.jit(adam, donate_argnums=(0, 1, 2)).lower(*operands)
     pair_updates(lowered.compiler_ir("stablehlo"))
-    found = lowered.compile()(*given)
-    for a, b in zip(found, wanted, strict=True):
+    results = lowered.compile()(*operands)
+    for a, b in zip(results, expected, strict=True):
         assert jnp.allclose(a, b)
-    assert [x.is_deleted() for x in given] == [True, True, True, False]
+    assert [x.is_deleted() for x in operands] == [True, True, True, False]

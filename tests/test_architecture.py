@@ -47,11 +47,11 @@ def observed(text):
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     settings = dict(re.findall(r"`(MXCOMPAT_\w+)=(\w+)`", text))
     env = {**os.environ, "MXCOMPAT_HOST": "1", "MXCOMPAT_CACHE": "0", **settings}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", OBSERVED, code], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def test_there_is_a_walk_for_each_transform():

@@ -72,24 +72,24 @@ def check_call(call, argument):
     check(run)
 
 
-@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("kind", GIVEN)
 @pytest.mark.parametrize("call", CALLS)
-def test_an_integer_is_what_python_takes_as_an_index(call, given):
-    check_call(call, GIVEN[given])
+def test_an_integer_is_what_python_takes_as_an_index(call, kind):
+    check_call(call, GIVEN[kind])
 
 
-@pytest.mark.parametrize("given", GIVEN)
-def test_of_settings_too(given):
+@pytest.mark.parametrize("kind", GIVEN)
+def test_of_settings_too(kind):
     def limited(mx):
         before = mx.set_cache_limit(100)
         try:
-            mx.set_cache_limit(GIVEN[given](mx))
+            mx.set_cache_limit(GIVEN[kind](mx))
             return mx.set_cache_limit(100)
         finally:
             mx.set_cache_limit(before)
 
     def printed(mx):
-        with mx.printoptions(precision=GIVEN[given](mx)):
+        with mx.printoptions(precision=GIVEN[kind](mx)):
             return str(mx.array(3.14159))
 
     check(limited)
@@ -123,10 +123,10 @@ NUMBER_CALLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("given", NUMBERS)
+@pytest.mark.parametrize("kind", NUMBERS)
 @pytest.mark.parametrize("call", NUMBER_CALLS)
-def test_a_number_is_what_python_makes_a_float_of(call, given):
-    check_call(call, NUMBERS[given])
+def test_a_number_is_what_python_makes_a_float_of(call, kind):
+    check_call(call, NUMBERS[kind])
 
 
 FLAG_CALLS = [
@@ -142,12 +142,12 @@ FLAG_CALLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("given", ["array", "NumPy's", "bool", "float", "text", "NumPy's bool", "nothing"])
+@pytest.mark.parametrize("kind", ["array", "NumPy's", "bool", "float", "text", "NumPy's bool", "nothing"])
 @pytest.mark.parametrize("call", FLAG_CALLS)
-def test_a_flag_is_a_bool(call, given):
+def test_a_flag_is_a_bool(call, kind):
     kinds = NUMBERS | {"NumPy's bool": lambda mx: np.bool_(True), "nothing": lambda mx: None}
 
-    check_call(call, kinds[given])
+    check_call(call, kinds[kind])
 
 
 class Coordinates(NamedTuple):

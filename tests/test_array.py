@@ -189,8 +189,8 @@ def test_a_dtype_is_not_taken_for_one_of_numpy(dtype):
     """Assert that an MLX dtype has no `name`. Programs recognize NumPy's dtypes by `name`, and print others with
     `str`."""
     for mx in (ours, real):
-        found = getattr(mx, dtype)
-        assert (hasattr(found, "name"), getattr(found, "name", str(found))) == (False, f"mlx.core.{dtype.rstrip('_')}")
+        value = getattr(mx, dtype)
+        assert (hasattr(value, "name"), getattr(value, "name", str(value))) == (False, f"mlx.core.{dtype.rstrip('_')}")
 
 
 @pytest.mark.parametrize("fn", [case(line) for line in CONSTRUCTED.split("\n") if line])
@@ -596,10 +596,10 @@ for function in (np.array, memoryview):
     except (TypeError, ValueError) as error:
         print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     no_format = "'bfloat16' is not a valid PEP 3118 buffer format string"
     of_view = no_format if sys.version_info >= (3, 12) else "memoryview: a bytes-like object is required, not 'array'"
-    assert done.stdout.splitlines() == [no_format, of_view], done.stderr
+    assert process.stdout.splitlines() == [no_format, of_view], process.stderr
 
 
 def test_a_view_outlives_its_array() -> None:
@@ -950,22 +950,22 @@ class Differentiated:
 
 
 def test_what_another_library_differentiates():
-    given = Differentiated(np.arange(6.0, dtype=np.float32).reshape(2, 3))
-    want = given.detach()
+    tensor = Differentiated(np.arange(6.0, dtype=np.float32).reshape(2, 3))
+    want = tensor.detach()
     makers = (ours.array, ours.asarray, ours.from_dlpack, lambda x: ours.zeros(3) + x, lambda x: ours.add(0, x))
-    for made in [make(given) for make in makers]:
-        np.testing.assert_array_equal(made, want)
-    assert ours.array(given, ours.float16).dtype is ours.float16
+    for array in [make(tensor) for make in makers]:
+        np.testing.assert_array_equal(array, want)
+    assert ours.array(tensor, ours.float16).dtype is ours.float16
     x = ours.zeros((1, 2, 3))
-    x[0] = given
+    x[0] = tensor
     np.testing.assert_array_equal(x[0], want)
 
 
 def test_what_exports_nothing_has_no_dtype():
-    given = Differentiated(np.ones(2, np.float32))
-    given.requires_grad = False
+    tensor = Differentiated(np.ones(2, np.float32))
+    tensor.requires_grad = False
     with pytest.raises(RuntimeError) as caught:
-        ours.array(given)
+        ours.array(tensor)
     assert str(caught.value) == "std::bad_cast"
     assert "Can't export" in caught.value.__notes__[0]
 
@@ -973,8 +973,10 @@ def test_what_exports_nothing_has_no_dtype():
 def test_pytorch_s_tensors():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     weight = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
-    for made in (weight, weight.T, weight * 2, weight.half(), weight.bfloat16(), weight[0, 0]):
-        check(lambda mx, made=made: [mx.array(made), mx.zeros(3)[:1] + made, mx.array(made, dtype=mx.float16)])
+    for tensor in (weight, weight.T, weight * 2, weight.half(), weight.bfloat16(), weight[0, 0]):
+        check(
+            lambda mx, tensor=tensor: [mx.array(tensor), mx.zeros(3)[:1] + tensor, mx.array(tensor, dtype=mx.float16)]
+        )
     check(lambda mx: mx.array(torch.ones(1, device="meta")))
     check(lambda mx: mx.array(torch.eye(2).to_sparse()))
 

@@ -52,18 +52,18 @@ def test_every_name_is_there():
 @pytest.mark.parametrize(("name", "ours", "theirs"), FUNCTIONS, ids=[f[0] for f in FUNCTIONS])
 def test_signatures(name, ours, theirs):
     """Assert that parameters have the kinds and defaults of the standard."""
-    given = inspect.signature(ours).parameters
-    for wanted in inspect.signature(theirs).parameters.values():
-        if wanted.kind is inspect.Parameter.POSITIONAL_ONLY:
+    parameters = inspect.signature(ours).parameters
+    for expected in inspect.signature(theirs).parameters.values():
+        if expected.kind is inspect.Parameter.POSITIONAL_ONLY:
             continue
-        assert wanted.name in given, wanted.name
-        found = given[wanted.name]
-        assert found.kind == wanted.kind or found.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-        if wanted.default is not inspect.Parameter.empty and "Undef" not in repr(wanted.default):
-            assert found.default == wanted.default or {found.default, wanted.default} == {False, None}
+        assert expected.name in parameters, expected.name
+        parameter = parameters[expected.name]
+        assert parameter.kind == expected.kind or parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if expected.default is not inspect.Parameter.empty and "Undef" not in repr(expected.default):
+            assert parameter.default == expected.default or {parameter.default, expected.default} == {False, None}
     count = [
         sum(p.kind is inspect.Parameter.POSITIONAL_ONLY for p in ps)
-        for ps in (given.values(), inspect.signature(theirs).parameters.values())
+        for ps in (parameters.values(), inspect.signature(theirs).parameters.values())
     ]
     assert count[0] == count[1]
     assert ours.__doc__
@@ -108,17 +108,17 @@ def ours(x):
     return mx.array(x, getattr(xp, str(x.dtype)))
 
 
-def same(found, wanted):
+def same(result, expected):
     """Return which elements are equal, with signs of zeros, and within a rounding or two for floats."""
-    if wanted.dtype.kind == "c":
-        return same(found.real, wanted.real) & same(found.imag, wanted.imag)
-    if wanted.dtype.kind != "f":
-        return found == wanted
+    if expected.dtype.kind == "c":
+        return same(result.real, expected.real) & same(result.imag, expected.imag)
+    if expected.dtype.kind != "f":
+        return result == expected
     with np.errstate(all="ignore"):
-        tolerance = 2e-5 if wanted.dtype.itemsize == 4 else 1e-12
-        close = np.abs(found - wanted) <= tolerance * np.abs(wanted)
-        zeros = (found == wanted) & (np.signbit(found) == np.signbit(wanted))
-        return zeros | (np.isnan(found) & np.isnan(wanted)) | (close & (wanted != 0))
+        tolerance = 2e-5 if expected.dtype.itemsize == 4 else 1e-12
+        close = np.abs(result - expected) <= tolerance * np.abs(expected)
+        zeros = (result == expected) & (np.signbit(result) == np.signbit(expected))
+        return zeros | (np.isnan(result) & np.isnan(expected)) | (close & (expected != 0))
 
 
 def operands(name, x):
@@ -149,47 +149,47 @@ def test_elementwise(name, function, reference, dtype):
     x = np.array(VALUES[dtype], dtype)
     xs = [x] if len(inspect.signature(function).parameters) == 1 else operands(name, x)
     try:
-        wanted = np.asarray(reference(*map(strict.asarray, xs)))
+        expected = np.asarray(reference(*map(strict.asarray, xs)))
     except TypeError:
         return  # the function does not support this dtype
-    found = np.array(function(*map(ours, xs)))
-    assert found.dtype == wanted.dtype
+    result = np.array(function(*map(ours, xs)))
+    assert result.dtype == expected.dtype
     if (name, dtype) in SIGNS_OF_ZERO:
-        found, wanted = found + 0, wanted + 0
+        result, expected = result + 0, expected + 0
         if name == "expm1":  # inf times zero, for which array-api-strict gives NaN
             finite = np.isfinite(x)
-            found, wanted, xs = found[finite], wanted[finite], [x[finite]]
+            result, expected, xs = result[finite], expected[finite], [x[finite]]
     if (name, dtype) in AS_IN_C:
-        defined = ~np.isnan(wanted)
-        found, wanted, xs = found[defined], wanted[defined], [v[defined] for v in xs]
-    bad = ~same(found, wanted)
-    assert not bad.any(), [(*[v[bad][:3] for v in xs], found[bad][:3], wanted[bad][:3])]
+        defined = ~np.isnan(expected)
+        result, expected, xs = result[defined], expected[defined], [v[defined] for v in xs]
+    bad = ~same(result, expected)
+    assert not bad.any(), [(*[v[bad][:3] for v in xs], result[bad][:3], expected[bad][:3])]
 
 
-@pytest.mark.parametrize(("a", "b", "wanted"), [
+@pytest.mark.parametrize(("a", "b", "expected"), [
     (np.inf, 1.0, np.inf), (np.inf, -2.0, -np.inf), (-np.inf, 1.0, -np.inf), (-np.inf, -1.0, np.inf),
     (1.0, -np.inf, -1.0), (-1.0, np.inf, -1.0), (1.0, np.inf, 0.0), (1.0, 0.1, 9.0), (np.inf, np.inf, np.nan),
 ])  # fmt: skip
-def test_floor_divide_has_the_limits_of_the_standard(a, b, wanted):
-    np.testing.assert_equal(xp.floor_divide(xp.asarray(a), xp.asarray(b)).item(), wanted)
+def test_floor_divide_has_the_limits_of_the_standard(a, b, expected):
+    np.testing.assert_equal(xp.floor_divide(xp.asarray(a), xp.asarray(b)).item(), expected)
 
 
 @pytest.mark.parametrize(("a", "b"), [*itertools.product(VALUES, VALUES)])
 def test_promotion(a, b):
     try:
-        wanted = str(strict.result_type(getattr(strict, a), getattr(strict, b))).rpartition(".")[2]
+        expected = str(strict.result_type(getattr(strict, a), getattr(strict, b))).rpartition(".")[2]
     except TypeError:
         return  # the standard says nothing
-    if wanted == "complex128":
+    if expected == "complex128":
         return  # the function is missing there
     x, y = xp.ones(2, dtype=getattr(xp, a)), xp.ones(2, dtype=getattr(xp, b))
-    assert xp.result_type(x, getattr(xp, b)) == getattr(xp, wanted)
+    assert xp.result_type(x, getattr(xp, b)) == getattr(xp, expected)
     assert xp.concat([x, y]).dtype == xp.stack([x, y]).dtype == xp.where(xp.ones(2) > 0, x, y).dtype
-    assert xp.concat([x, y]).dtype == getattr(xp, wanted)
-    assert xp.can_cast(getattr(xp, a), getattr(xp, wanted))
+    assert xp.concat([x, y]).dtype == getattr(xp, expected)
+    assert xp.can_cast(getattr(xp, a), getattr(xp, expected))
     assert xp.can_cast(x.dtype, y.dtype) == strict.can_cast(getattr(strict, a), getattr(strict, b))
     if a != "bool":
-        assert (x + y).dtype == xp.multiply(x, y).dtype == getattr(xp, wanted)
+        assert (x + y).dtype == xp.multiply(x, y).dtype == getattr(xp, expected)
 
 
 A = np.array([[3.0, -1.5, 2.25], [0.5, np.inf, -4.0]], np.float32)
@@ -271,9 +271,9 @@ def flat(value):
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_function(expression):
-    found, wanted = flat(evaluated(xp, expression)), flat(evaluated(strict, expression))
-    assert len(found) == len(wanted)
-    for f, w in zip(found, wanted, strict=True):
+    results, expected = flat(evaluated(xp, expression)), flat(evaluated(strict, expression))
+    assert len(results) == len(expected)
+    for f, w in zip(results, expected, strict=True):
         if not hasattr(w, "dtype") or not hasattr(w, "shape"):
             assert f == w
             continue
@@ -313,10 +313,10 @@ def test_factors_multiply_to_the_matrix():
 def test_nextafter(dtype):
     x = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, 3.5, np.nan], dtype)
     a, b = (v.ravel() for v in np.meshgrid(x, x))
-    found = np.array(xp.nextafter(ours(a), ours(b)))
-    assert same(found, np.nextafter(a, b))[a != 0].all()
-    assert (found[(a == 0) & (b > 0)] > 0).all()
-    assert (np.signbit(found[(a == 0) & (b < 0)])).all()
+    result = np.array(xp.nextafter(ours(a), ours(b)))
+    assert same(result, np.nextafter(a, b))[a != 0].all()
+    assert (result[(a == 0) & (b > 0)] > 0).all()
+    assert (np.signbit(result[(a == 0) & (b < 0)])).all()
 
 
 def test_the_namespace_of_an_array():
@@ -386,9 +386,9 @@ ours = mx.array(x, mx.float64)
 
 import scipy.special, scipy.stats, scipy.integrate, scipy.cluster.vq
 def check(f):
-    found, wanted = f(ours), f(x)
-    assert isinstance(found, mx.array), type(found)
-    np.testing.assert_allclose(np.array(found), wanted, rtol=1e-6)
+    result, expected = f(ours), f(x)
+    assert isinstance(result, mx.array), type(result)
+    np.testing.assert_allclose(np.array(result), expected, rtol=1e-6)
 check(lambda x: scipy.special.logsumexp(x, axis=0))
 check(lambda x: scipy.special.softmax(x, axis=1))
 check(lambda x: scipy.stats.skew(x, axis=0))
@@ -427,6 +427,6 @@ def test_expm1_where_the_angle_is_unknown():
     inf, nan = np.inf, np.nan
     points = [complex(-inf, inf), complex(-inf, nan), complex(-inf, -inf)]
     assert np.array(xp.expm1(mx.array(points))).tolist() == [-1, -1, -1]
-    found = xp.expm1(mx.array([complex(inf, inf), complex(inf, nan)]))
-    assert np.isinf(np.array(xp.real(found))).all()
-    assert np.isnan(np.array(xp.imag(found))).all()
+    result = xp.expm1(mx.array([complex(inf, inf), complex(inf, nan)]))
+    assert np.isinf(np.array(xp.real(result))).all()
+    assert np.isnan(np.array(xp.imag(result))).all()

@@ -50,14 +50,14 @@ def test_attributes_can_be_set_where_mlxs_can(name: str) -> None:
 def _changes(x: Any, attribute: str) -> list[str]:
     """Return the exceptions of setting and of deleting an attribute."""
     value = getattr(x, attribute)
-    found = []
+    outcomes = []
     for change in (lambda: setattr(x, attribute, value), lambda: delattr(x, attribute)):
         try:
             change()
-            found.append("")
+            outcomes.append("")
         except Exception as error:
-            found.append(type(error).__name__)
-    return found
+            outcomes.append(type(error).__name__)
+    return outcomes
 
 
 class _Scaled:
@@ -84,9 +84,9 @@ def test_what_a_transform_returns_has_the_attributes_of_what_it_was_given(transf
         nn = importlib.import_module(mx.__name__.removesuffix("core") + "nn")
         layer, scaled = nn.Linear(2, 3), _Scaled()
         of_function, of_module, of_object, of_method = (
-            getattr(mx, transform)(given) for given in (_plain, layer, scaled, scaled.twice)
+            getattr(mx, transform)(target) for target in (_plain, layer, scaled, scaled.twice)
         )
-        found: list[Any] = [
+        values: list[Any] = [
             of_function.__name__, of_function.__doc__, of_function.order, of_function.__class__.__name__,
             isinstance(of_module, nn.Module), sorted(of_module.parameters()), of_module.training,
             of_module.eval() is layer, of_object.factor, isinstance(of_object, _Scaled), of_method.__self__ is scaled,
@@ -105,8 +105,8 @@ def test_what_a_transform_returns_has_the_attributes_of_what_it_was_given(transf
             with pytest.raises((AttributeError, TypeError)) as raised:
                 attempt()
             message = str(raised.value).replace("mlx.core._gc_func", "_gc_func")  # real MLX's from Python 3.12 on
-            found.append((type(raised.value), message))
-        return found
+            values.append((type(raised.value), message))
+        return values
 
     assert attributes(ours) == attributes(real)
 

@@ -31,9 +31,11 @@ background.submit(job)
 
 def _printed(program: str) -> str:
     environment = {**os.environ, "MXCOMPAT_CACHE": "0", "JAX_ENABLE_COMPILATION_CACHE": "0"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert (process.returncode, process.stderr) == (0, "")
+    return process.stdout
 
 
 def test_a_job_is_given_up_where_the_process_ends():
@@ -57,14 +59,14 @@ def test_no_thread_can_be_started_at_exit(monkeypatch):
 
     background.settle()
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    done = []
-    background.submit(lambda: done.append(1), lasting=True)
+    finished = []
+    background.submit(lambda: finished.append(1), lasting=True)
     background.wait(lambda: False)
     assert not background.is_busy()
     monkeypatch.undo()
-    background.submit(lambda: done.append(2))
+    background.submit(lambda: finished.append(2))
     background.settle()
-    assert done == [2]
+    assert finished == [2]
 
 
 def test_a_compile_that_takes_long_is_not_waited_for(monkeypatch):

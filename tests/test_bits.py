@@ -83,12 +83,12 @@ MOVED: dict[str, Callable[..., Any]] = {
 
 def words(dtype: str) -> np.ndarray:
     """Return random and special bits as unsigned integers."""
-    found = RNG.integers(0, 256, (4, 4, 8, SIZES[dtype]), dtype=np.uint8).view(f"u{SIZES[dtype]}")[..., 0]
+    bits = RNG.integers(0, 256, (4, 4, 8, SIZES[dtype]), dtype=np.uint8).view(f"u{SIZES[dtype]}")[..., 0]
     if dtype == "bool_":
-        return found & 1
-    flat, special = found.reshape(-1), np.array(2 * SPECIAL.get(dtype, []), found.dtype)
+        return bits & 1
+    flat, special = bits.reshape(-1), np.array(2 * SPECIAL.get(dtype, []), bits.dtype)
     flat[RNG.permutation(flat.size)[: special.size]] = special
-    return found
+    return bits
 
 
 def taken_for(mx: Any, a: Any, dtype: str) -> Any:
@@ -196,20 +196,20 @@ def test_gradients_of_moves_of_bfloat16(tier: Any) -> None:
     def run(mx: Any) -> list[np.ndarray]:
         x = (mx.arange(4 * 4 * 8).reshape(4, 4, 8) / 64).astype(mx.bfloat16)
         i, m = mx.array(INDEX), mx.array(MASK)
-        found = []
+        gradients = []
         for name in ("concatenate", "gather", "where", "pad", "write", "scatter", "roll", "tril", "split"):
             move = MOVED[name]
 
             def loss(x: Any, move: Any = move) -> Any:
                 return (move(mx, x, i, m).astype(mx.float32) ** 2).sum()
 
-            found.append(mx.grad(loss)(x))
+            gradients.append(mx.grad(loss)(x))
             if mx is ours:  # real MLX has no forward mode for all of these
-                along = (found[-1].astype(mx.float32) * x.astype(mx.float32)).sum().item()
+                along = (gradients[-1].astype(mx.float32) * x.astype(mx.float32)).sum().item()
                 assert mx.jvp(loss, [x], [x])[1][0].item() == pytest.approx(along, rel=2e-2)
         rows = mx.grad(lambda x: (mx.vmap(lambda a: a[::-1][i])(x).astype(mx.float32) ** 3).sum())
-        found += [rows(x), mx.grad(lambda x: rows(x).astype(mx.float32).sum())(x)]
-        return [np.array(a.astype(mx.float32)) for a in found]
+        gradients += [rows(x), mx.grad(lambda x: rows(x).astype(mx.float32).sum())(x)]
+        return [np.array(a.astype(mx.float32)) for a in gradients]
 
     want = run(real)
     with tier():

@@ -24,5 +24,5 @@ def test_reads_keep_the_bits_of_nans(read, monkeypatch):
     monkeypatch.setattr(policy, "HOST", False)
     bits = np.array([[0x7FC1, 0xFFA0], [0x7F81, 0x0001]], np.uint16)
     weight, index = mx.array(bits).view(mx.bfloat16), mx.array([1, 0])
-    found = np.array(read(weight, index).view(mx.uint16))
-    assert found[:, 0].tolist() == [0x7F81, 0x7FC1]
+    words = np.array(read(weight, index).view(mx.uint16))
+    assert words[:, 0].tolist() == [0x7F81, 0x7FC1]

@@ -15,11 +15,11 @@ X = np.random.default_rng(0).standard_normal((40, 16)).astype(np.float32)
 def states(x, joined, count=40):
     """Return the outputs of a filter with two states."""
     a = b = jnp.zeros(16)
-    found = []
+    values = []
     for k in range(count):
         a, b = 0.9 * a - 0.2 * b + x[k], 0.2 * a + 0.9 * b
-        found.append(a)
-    return jnp.stack(found) if joined else found
+        values.append(a)
+    return jnp.stack(values) if joined else values
 
 
 def cut(f, *inputs):
@@ -43,8 +43,8 @@ def test_through_a_condition():
     """Assert that a branch still reads values from outside of it."""
 
     def f(x):
-        found = states(x, False)
-        return [*found, jax.lax.cond(x[0, 0] > 0, lambda: found[3] * 2, lambda: found[30] + found[2])]
+        values = states(x, False)
+        return [*values, jax.lax.cond(x[0, 0] > 0, lambda: values[3] * 2, lambda: values[30] + values[2])]
 
     kept, _ = cut(f, X)
     assert kept
@@ -70,16 +70,16 @@ def test_the_values_are_right():
 
     def f(x):
         a = b = mx.zeros(16)
-        found = []
+        values = []
         for k in range(len(X)):
             a, b = 0.9 * a - 0.2 * b + mx.tanh(x[k]), mx.maximum(0.2 * a + 0.9 * b, -1.0)
-            found.append(a)
-        return mx.stack(found)
+            values.append(a)
+        return mx.stack(values)
 
     def both():
-        made = f(x), mx.grad(lambda x: f(x).square().sum())(x)
-        mx.eval(made)
-        return [*map(np.array, made)]
+        results = f(x), mx.grad(lambda x: f(x).square().sum())(x)
+        mx.eval(results)
+        return [*map(np.array, results)]
 
     want = both()
     with host_disabled():

@@ -22,15 +22,15 @@ def check(tmp_path, capsys):
         path = tmp_path / name
         path.write_text(textwrap.dedent(text).lstrip("\n"))
         status = command.check(["--json", str(path)])
-        found = json.loads(capsys.readouterr().out)
-        assert status == (0 if found["fits"] else 1)
-        return [(f["line"], f["kind"], f["message"]) for f in found["findings"]]
+        report = json.loads(capsys.readouterr().out)
+        assert status == (0 if report["fits"] else 1)
+        return [(f["line"], f["kind"], f["message"]) for f in report["findings"]]
 
     return run
 
 
 def test_names_that_are_missing(check):
-    found = check("""
+    findings = check("""
         import mlx.core as mx
         import mlx.nonsense
         from mlx.core import array, nothing_like_it
@@ -43,7 +43,7 @@ def test_names_that_are_missing(check):
         def f(mx):
             return mx.frobnicate
     """)
-    assert found == [
+    assert findings == [
         (2, "missing", "mlx.nonsense is not in mxcompat"),
         (3, "missing", "mlx.core.nothing_like_it is not in mxcompat"),
         (7, "missing", "mlx.core.frobnicate is not in mxcompat"),
@@ -82,12 +82,12 @@ def test_what_is_not_plainly_an_array_is_left_alone(check, expression):
 
 def test_a_name_with_several_meanings_has_none(check):
     assert check("import mlx.core as mx\nx = mx.ones(3)\nx = open('f')\nx.read()") == []
-    found = check("import mlx.core as mx\nx = mx.ones(3)\nfor k in range(3):\n    x = x + k\nx.frobnicate")
-    assert found == [(5, "missing", "mlx.core.array.frobnicate is not in mxcompat")]
+    findings = check("import mlx.core as mx\nx = mx.ones(3)\nfor k in range(3):\n    x = x + k\nx.frobnicate")
+    assert findings == [(5, "missing", "mlx.core.array.frobnicate is not in mxcompat")]
 
 
 def test_layers_and_optimizers(check):
-    found = check("""
+    findings = check("""
         import mlx.nn as nn
         import mlx.optimizers as optim
 
@@ -105,7 +105,7 @@ def test_layers_and_optimizers(check):
         opt.updat(Net(), {})
         opt.update(Net(), gradient={})
     """)
-    assert found == [
+    assert findings == [
         (7, "argument", "nn.Linear has no argument named biass"),
         (12, "missing", "mlx.core.array.nothing is not in mxcompat"),
         (12, "missing", "mlx.nn.Linear.frobnicate is not in mxcompat"),
@@ -132,21 +132,21 @@ def test_a_layer_that_is_replaced_from_outside_may_be_any(check):
 
 
 def test_arguments(check):
-    found = check("""
+    findings = check("""
         import mlx.core as mx
         x = mx.zeros((3,), dtype=mx.float32, stream=mx.cpu)
         x.sum(axis=0, keepdim=True)
         mx.sum(x, keep=1, **{})
         mx.savez("f", anything=x)
     """)
-    assert found == [
+    assert findings == [
         (3, "argument", "x.sum has no argument named keepdim"),
         (4, "argument", "mx.sum has no argument named keep"),
     ]
 
 
 def test_what_a_program_expects_to_be_missing(check):
-    found = check("""
+    findings = check("""
         import mlx.core as mx
         try:
             from mlx.core import frobnicate
@@ -157,7 +157,7 @@ def test_what_a_program_expects_to_be_missing(check):
         except ValueError:
             mx.sin(1.0)
     """)
-    assert [kind for _, kind, _ in found] == ["guarded", "missing"]
+    assert [kind for _, kind, _ in findings] == ["guarded", "missing"]
 
 
 ASKED = [
@@ -204,7 +204,7 @@ class Net(nn.Module):
         y = mx.ones(3)
         {statement}
 """
-    assert {found for _, found, _ in check(text)} == {kind}
+    assert {label for _, label, _ in check(text)} == {kind}
 
 
 SLOW = [
@@ -247,21 +247,21 @@ def test_a_function_within_a_loop_is_not_the_loop(check):
 
 
 def test_arrays_taken_apart(check):
-    found = check("import mlx.core as mx\nx = mx.ones(3)\nfor y in x:\n    pass\nz = [y.frobnicate for y in x]")
-    assert [(line, kind) for line, kind, _ in found] == [(3, "slow"), (5, "missing"), (5, "slow")]
+    findings = check("import mlx.core as mx\nx = mx.ones(3)\nfor y in x:\n    pass\nz = [y.frobnicate for y in x]")
+    assert [(line, kind) for line, kind, _ in findings] == [(3, "slow"), (5, "missing"), (5, "slow")]
 
 
 def test_kernels(check):
     metal, cuda = "mx.fast.metal_kernel(name='k', source='')", "mx.fast.cuda_kernel('c', [], ['y'], '')"
     wrong = "mx.fast.cuda_kernel('w', [], ['y'], 'y[threadIdx.x] = ;')"
     compiled = "mx.fast.precompiled_cuda_kernel(name='p', compiled_source=b'', inputs=[])"
-    found = check(f"import mlx.core as mx\n{metal}\n{cuda}\n{wrong}\n{compiled}\n")
-    assert found[0] == (2, "runs", "k is in the supported language")
-    assert found[1] == (3, "runs", "c is in the supported language")
-    assert found[2][:2] == (4, "kernel")
-    assert "w is outside of the supported language: source line 1, column" in found[2][2]
-    assert found[3][:2] == (5, "kernel")
-    assert "a compiled kernel cannot run" in found[3][2]
+    findings = check(f"import mlx.core as mx\n{metal}\n{cuda}\n{wrong}\n{compiled}\n")
+    assert findings[0] == (2, "runs", "k is in the supported language")
+    assert findings[1] == (3, "runs", "c is in the supported language")
+    assert findings[2][:2] == (4, "kernel")
+    assert "w is outside of the supported language: source line 1, column" in findings[2][2]
+    assert findings[3][:2] == (5, "kernel")
+    assert "a compiled kernel cannot run" in findings[3][2]
 
 
 def test_modules_under_the_name_of_mlx_that_are_folders_without_init(check, tmp_path, monkeypatch):
@@ -287,20 +287,20 @@ def test_kernels_outside_of_the_language_are_named_with_the_line(check):
 
 
 def test_kernels_of_a_module_that_a_function_returns(check):
-    found = check(
+    findings = check(
         """
         mx = import_mx()
         mx.fast.metal_kernel(name="a", input_names=[], output_names=["y"], source="y[0] = 1;")
         mx.fast.metal_kernel(name="b", input_names=[], output_names=["y"], source="goto end;")
         """
     )
-    assert [(line, kind) for line, kind, _ in found] == [(2, "runs"), (3, "kernel")]
+    assert [(line, kind) for line, kind, _ in findings] == [(2, "runs"), (3, "kernel")]
 
 
 def test_texts_of_kernels_are_put_together(check):
     """Assert that kernel texts are assembled: from module constants, sums, formatted parts and template values of the
     calls."""
-    found = check("""
+    findings = check("""
         import textwrap
         import mlx.core as mx
 
@@ -324,17 +324,22 @@ def test_texts_of_kernels_are_put_together(check):
         made = mx.fast.metal_kernel(name="made", input_names=[], output_names=["y"], source=open("k.metal").read())
         partly = mx.fast.metal_kernel(name="partly", input_names=[], output_names=["y"], source=f"float x = {made} ;;]")
     """)
-    assert [(line, kind) for line, kind, _ in found] == [(15, "runs"), (20, "kernel"), (21, "unknown"), (22, "unknown")]
-    assert found[0][2] == "added is in the supported language"
-    assert "column 11: expected" in found[1][2]
+    assert [(line, kind) for line, kind, _ in findings] == [
+        (15, "runs"),
+        (20, "kernel"),
+        (21, "unknown"),
+        (22, "unknown"),
+    ]
+    assert findings[0][2] == "added is in the supported language"
+    assert "column 11: expected" in findings[1][2]
 
 
 def test_other_distributions_in_the_namespace(check, tmp_path, monkeypatch):
     (tmp_path / "mlx" / "mine").mkdir(parents=True)
     (tmp_path / "mlx" / "mine" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    found = check("import mlx.data as dx\nfrom mlx.mine import x\ndx.buffer_from_vector([])\nimport mlx.yours")
-    assert {(line, kind) for line, kind, _ in found} == {(1, "other"), (2, "other"), (4, "missing")}
+    findings = check("import mlx.data as dx\nfrom mlx.mine import x\ndx.buffer_from_vector([])\nimport mlx.yours")
+    assert {(line, kind) for line, kind, _ in findings} == {(1, "other"), (2, "other"), (4, "missing")}
 
 
 def test_a_file_that_is_no_program(check):

@@ -38,9 +38,9 @@ def without(*names: str, **settings: str) -> dict[str, str]:
 
 def output(*arguments: str, env: dict[str, str]) -> str:
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=600, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.fixture
@@ -53,25 +53,25 @@ def entry(monkeypatch: pytest.MonkeyPatch) -> Any:
 class TestRegistry:
     def test_the_probe_runs_once_and_when_asked(self, entry: Any) -> None:
         calls: list[int] = []
-        made = entry(lambda: calls.append(1) is None)
+        feature = entry(lambda: calls.append(1) is None)
         assert not calls
-        assert [made.holds, made.holds] == [True, True]
+        assert [feature.holds, feature.holds] == [True, True]
         assert calls == [1]
 
     @pytest.mark.parametrize("answer", [False, None, 1, "yes"])
     def test_what_is_not_true_does_not_hold(self, entry: Any, answer: Any) -> None:
-        made = entry(lambda: answer)
-        assert not made.holds
-        assert made.reason == "it is not as expected"
+        feature = entry(lambda: answer)
+        assert not feature.holds
+        assert feature.reason == "it is not as expected"
 
     def test_what_a_probe_raises_is_the_reason(self, entry: Any, caplog: Any) -> None:
         def probe() -> bool:
             raise ImportError("gone")
 
-        made = entry(probe)
+        feature = entry(probe)
         with caplog.at_level(logging.INFO, registry.__name__):
-            assert not made.holds
-        assert made.reason == "ImportError: gone"
+            assert not feature.holds
+        assert feature.reason == "ImportError: gone"
         (record,) = caplog.records
         assert "a fallback" in record.getMessage()
 
@@ -86,11 +86,11 @@ class TestRegistry:
                 _ = entry(probe).holds
 
     def test_a_failure_in_use_is_logged_once(self, entry: Any, caplog: Any) -> None:
-        made = entry(lambda: True)
-        assert made.holds
+        feature = entry(lambda: True)
+        assert feature.holds
         for _ in range(2):
-            made.fails(TypeError("another signature"))
-        assert not made.holds
+            feature.fails(TypeError("another signature"))
+        assert not feature.holds
         (record,) = caplog.records
         assert record.levelname == "WARNING"
         assert "another signature" in record.getMessage()
@@ -137,21 +137,21 @@ def expected() -> Callable[[bool], dict[str, Any]]:
     return of
 
 
-def same(found: Any, wanted: Any) -> None:
+def same(result: Any, expected: Any) -> None:
     """Assert that results are equal, up to the last digits of numbers."""
-    assert type(found) is type(wanted)
-    if isinstance(wanted, dict):
-        assert found.keys() == wanted.keys()
-        for key in wanted:
-            same(found[key], wanted[key])
-    elif isinstance(wanted, list):
-        assert len(found) == len(wanted)
-        for one, other in zip(found, wanted, strict=True):
+    assert type(result) is type(expected)
+    if isinstance(expected, dict):
+        assert result.keys() == expected.keys()
+        for key in expected:
+            same(result[key], expected[key])
+    elif isinstance(expected, list):
+        assert len(result) == len(expected)
+        for one, other in zip(result, expected, strict=True):
             same(one, other)
-    elif isinstance(wanted, float):
-        assert found == pytest.approx(wanted, rel=1e-5)  # training steps accumulate float32's rounding errors
+    elif isinstance(expected, float):
+        assert result == pytest.approx(expected, rel=1e-5)  # training steps accumulate float32's rounding errors
     else:
-        assert found == wanted
+        assert result == expected
 
 
 PLAIN = {"stablehlo-edits", "barriers"}
@@ -253,9 +253,9 @@ print(live_out(graph), unreachable_leaves(graph, [0]))
 
 class TestPasses:
     @staticmethod
-    def lowered(f: Callable[..., Any], *given: Any) -> lowering.Lowered:
+    def lowered(f: Callable[..., Any], *arguments: Any) -> lowering.Lowered:
         def trace() -> Any:
-            return jax.jit(lambda *xs: f(*xs)).trace(*given)
+            return jax.jit(lambda *xs: f(*xs)).trace(*arguments)
 
         return lowering.lower(trace(), trace)
 
@@ -355,13 +355,13 @@ class Refusing:
 
     def __init__(self, error: str, always: bool = False) -> None:
         self._error, self._always = error, always
-        self.given: list[dict[str, Any]] = []
+        self.calls: list[dict[str, Any]] = []
 
     def compiler_ir(self, dialect: str) -> Any:
         return jax.jit(jnp.sin).lower(np.ones(3, np.float32)).compiler_ir(dialect)
 
     def compile(self, options: dict[str, Any]) -> str:
-        self.given.append(options)
+        self.calls.append(options)
         if options or self._always:
             raise jax.errors.JaxRuntimeError(self._error)
         return "compiled"
@@ -378,7 +378,7 @@ class TestXLA:
     def test_options_are_left_out_together_if_xla_does_not_name_one(self, caplog: Any) -> None:
         refusing: Any = Refusing("INVALID_ARGUMENT: what is that?")
         assert compile_with(refusing, FAST) == "compiled"
-        assert len(refusing.given) == 2
+        assert len(refusing.calls) == 2
         assert "what is that?" in caplog.text
         assert not options._unknown
 
@@ -388,14 +388,14 @@ class TestXLA:
             Refusing("INTERNAL: other", always=True).compile({})
         compile_with(refusing, FAST)
         assert "xla_allow_excess_precision" in options._unknown
-        assert "xla_allow_excess_precision" not in refusing.given[1]
+        assert "xla_allow_excess_precision" not in refusing.calls[1]
 
     def test_other_errors_are_raised(self) -> None:
         for text, tries in (("INTERNAL: it has crashed", 2), ("RESOURCE_EXHAUSTED: no room", 1)):
             refusing: Any = Refusing(text, always=True)
             with pytest.raises(jax.errors.JaxRuntimeError, match=text):
                 compile_with(refusing, FAST)
-            assert len(refusing.given) == tries
+            assert len(refusing.calls) == tries
 
     def test_a_plain_compile_without_options_is_told(self, monkeypatch: Any, caplog: Any) -> None:
         monkeypatch.setattr(xla.compile_options, "_holds", False)
@@ -479,13 +479,13 @@ class TestJAX:
     @pytest.mark.parametrize("dtype", ["int64", "float64", "float16", "bool", "complex64", "uint8"])
     def test_data_become_arrays_without(self, dtype: str, monkeypatch: Any) -> None:
         data = np.array([[1, 0], [3, 4]], dtype)
-        found = values.to_jax(data)
+        array = values.to_jax(data)
         monkeypatch.setattr(jax_internals.device_put, "_holds", False)
         other = values.to_jax(data)
-        for made in (found, other):
-            assert made.dtype == data.dtype
-            assert np.array_equal(np.asarray(made), data)
-        assert found.sharding == other.sharding
+        for each in (array, other):
+            assert each.dtype == data.dtype
+            assert np.array_equal(np.asarray(each), data)
+        assert array.sharding == other.sharding
 
     def test_traces_are_not_counted_without(self, monkeypatch: Any) -> None:
         cleared = []
@@ -510,13 +510,13 @@ class TestJAX:
             def __array__(self, *_: Any, **__: Any) -> Any:
                 return np.asarray(self._value)
 
-        for shape, wanted in (((2, 2), [[1.0, 1.0], [1.0, 1.0]]), ((), 1.0)):
+        for shape, expected in (((2, 2), [[1.0, 1.0], [1.0, 1.0]]), ((), 1.0)):
             x = mx.array(jnp.ones(shape, np.float32))
             x._node.value = Other(x._node.value)
             with pytest.raises(TypeError):
                 memoryview(x._node.value)
-            assert x.tolist() == wanted
-            assert np.array(x).tolist() == wanted
+            assert x.tolist() == expected
+            assert np.array(x).tolist() == expected
             assert shape or x.item() == 1.0
             assert bytes(x) == np.ones(shape, np.float32).tobytes()
 
@@ -546,9 +546,9 @@ except RuntimeError as error:
         script = tmp_path / "program.py"
         script.write_text("import mlx.core as mx\nprint((mx.ones(3) + 1).sum().item())\n")
         command = [sys.executable, "-m", "mxcompat", "profile", str(script)]
-        done = subprocess.run(command, env=without("frames"), capture_output=True, text=True, timeout=120)
-        assert (done.returncode, done.stdout) == (0, "6.0\n"), done.stderr
-        assert "an unknown place" in done.stderr
+        process = subprocess.run(command, env=without("frames"), capture_output=True, text=True, timeout=120)
+        assert (process.returncode, process.stdout) == (0, "6.0\n"), process.stderr
+        assert "an unknown place" in process.stderr
 
     def test_signals_are_held_up_without(self) -> None:
         program = """
@@ -583,8 +583,8 @@ print("program")
 sys.exit(3)
 """
         command = [sys.executable, "-m", "mxcompat", "-c", program]
-        done = subprocess.run(command, env=without("process-end"), capture_output=True, text=True, timeout=120)
-        assert (done.returncode, done.stdout.split()) == (3, ["program", "job", "handler"]), done.stderr
+        process = subprocess.run(command, env=without("process-end"), capture_output=True, text=True, timeout=120)
+        assert (process.returncode, process.stdout.split()) == (3, ["program", "job", "handler"]), process.stderr
 
     def test_processes_that_inherit_the_environment_have_mlx_without(self, tmp_path: Path) -> None:
         script = tmp_path / "program.py"

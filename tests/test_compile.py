@@ -360,9 +360,9 @@ def test_what_a_compiled_function_does_to_its_arguments_stays_there(around, enab
         inner = mx.compile(_fills)
 
         def outer(x):
-            given = {"a": x * 1}
-            y = inner(given)
-            return given["a"] * len(given) + 10 * y
+            tree = {"a": x * 1}
+            y = inner(tree)
+            return tree["a"] * len(tree) + 10 * y
 
         return around(mx)(outer)(x), x
 
@@ -517,7 +517,7 @@ def grads(mx, f):
 
 
 @pytest.mark.parametrize(
-    "made",
+    "make",
     [
         lambda mx, f: mx.compile(f),
         lambda mx, f: mx.vmap(f),
@@ -528,11 +528,11 @@ def grads(mx, f):
         lambda mx, f: mx.value_and_grad(lambda x: f(x).sum()),
     ],
 )
-def test_in_the_body_of_a_class(made):
+def test_in_the_body_of_a_class(make):
     """Assert that the result of a transform is not a method: it is called without `self`."""
 
     def call(mx, x):
-        function = made(mx, lambda y: y * y)
+        function = make(mx, lambda y: y * y)
         body = type("Body", (), {"f": function})
         return body().f(x), body.f(x), body.f is function
 
@@ -691,8 +691,8 @@ def test_a_module_holds_a_compiled_one():
 
         model = Model()
         model.rest[0].freeze()
-        found = [model.parameters(), model.trainable_parameters(), nn.Sequential(model.first).parameters()]
-        names = [[name for name, _ in nn.utils.tree_flatten(tree)] for tree in found]
+        trees = [model.parameters(), model.trainable_parameters(), nn.Sequential(model.first).parameters()]
+        names = [[name for name, _ in nn.utils.tree_flatten(tree)] for tree in trees]
         return names, [name for name, _ in model.named_modules()], sorted(model.children())
 
     got = run(ours, nn)

@@ -65,8 +65,8 @@ def test_functions() -> None:
 @pytest.mark.usefixtures("tier")
 def test_functions_of_two() -> None:
     def every(mx: Any, x: Any, y: Any) -> dict[str, Any]:
-        found = {name: getattr(mx, name)(x, y) for name in BINARY}
-        return {**found, "with NaN": mx.array_equal(x, x, equal_nan=True), "where": mx.where(x, y, 2j)}
+        results = {name: getattr(mx, name)(x, y) for name in BINARY}
+        return {**results, "with NaN": mx.array_equal(x, x, equal_nan=True), "where": mx.where(x, y, 2j)}
 
     want, got = (run(mx, every, (FIRST, SECOND)) for mx in (real, ours))
     for name in want:
@@ -146,9 +146,9 @@ def test_partitions(n: int) -> None:
         kinds = bits(np.where(np.isnan(ordered), NAN, ordered)), bits(np.where(np.isnan(moved), NAN, moved))
         np.testing.assert_array_equal(kinds[0][..., kth], kinds[1][..., kth])
         largest = np.array(ours.topk(ours.array(x), n - kth))
-        for found, wanted in ((moved[:, :kth], ordered[:, :kth]), (largest, ordered[:, kth:])):
-            check_parts(lambda mx, a, b: [mx.isnan(mx.sort(a)), mx.isnan(mx.sort(b))], found, wanted)
-            for one, other in zip(np.sort(found), np.sort(wanted), strict=True):
+        for part, expected in ((moved[:, :kth], ordered[:, :kth]), (largest, ordered[:, kth:])):
+            check_parts(lambda mx, a, b: [mx.isnan(mx.sort(a)), mx.isnan(mx.sort(b))], part, expected)
+            for one, other in zip(np.sort(part), np.sort(expected), strict=True):
                 np.testing.assert_array_equal(one[~np.isnan(one)], other[~np.isnan(other)])
 
 

@@ -25,7 +25,7 @@ def barriers(f, x=X):
 
 
 @pytest.mark.parametrize(
-    ("f", "wanted"),
+    ("f", "expected"),
     [
         (lambda x: lax.cumprod(ones(x), 1) + x, 1),
         (lambda x: lax.cumsum(jnp.exp(lax.iota(jnp.float32, 8192) / 1e4)) + x.sum(), 1),
@@ -38,8 +38,8 @@ def barriers(f, x=X):
         (lambda x: lax.cumsum(ones(x[:8, :8]), 1).sum() + x, 0),  # little
     ],
 )
-def test_what_waits_for_the_run(f, wanted):
-    assert barriers(f) == wanted
+def test_what_waits_for_the_run(f, expected):
+    assert barriers(f) == expected
 
 
 def test_running_sums_of_constants_are_right(xla_only):

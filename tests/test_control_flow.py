@@ -25,11 +25,11 @@ H = rng.normal(size=3).astype(np.float32)
 pytestmark = pytest.mark.usefixtures("tier")
 
 
-def close(found, wanted):
-    found, wanted = [jax.tree.leaves(jax.tree.map(np.asarray, t, is_leaf=lambda x: isinstance(x, mx.array)))
-                     for t in (found, wanted)]  # fmt: skip
-    assert len(found) == len(wanted)
-    for f, w in zip(found, wanted, strict=True):
+def close(result, expected):
+    result, expected = [jax.tree.leaves(jax.tree.map(np.asarray, t, is_leaf=lambda x: isinstance(x, mx.array)))
+                     for t in (result, expected)]  # fmt: skip
+    assert len(result) == len(expected)
+    for f, w in zip(result, expected, strict=True):
         assert f.shape == w.shape
         scale = max(1.0, float(np.abs(w).max(initial=0)))  # the error of cancelling sums is relative to their terms
         np.testing.assert_allclose(f, w, rtol=2e-5, atol=2e-6 * scale)
@@ -50,7 +50,7 @@ def rnn(mod, loop):
     return f
 
 
-def made():
+def counts():
     """Return the numbers of structures and executables. With NumPy's tier, timings decide the latter, so it is 0."""
     return cache_size(), 0 if policy.HOST else compiles()
 
@@ -93,9 +93,9 @@ def m_stack(m, x):
 
 @pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS.keys())
 def test_scan_is_what_jax_and_a_python_loop_give(transform):
-    found = transform(mx, ours, arrays(ARGS))
-    close(found, transform(mx, unrolled, arrays(ARGS)))
-    close(found, transform(JAX, by_jax, [jnp.asarray(a) for a in ARGS]))
+    result = transform(mx, ours, arrays(ARGS))
+    close(result, transform(mx, unrolled, arrays(ARGS)))
+    close(result, transform(JAX, by_jax, [jnp.asarray(a) for a in ARGS]))
 
 
 def test_forward_mode():
@@ -109,10 +109,10 @@ def test_compiled_once_for_any_number_of_calls():
     f = mx.compile(mx.value_and_grad(ours, (0, 1, 2)))
     close(f(*arrays(ARGS)), jax.value_and_grad(by_jax, (0, 1, 2))(*ARGS))
     mx.eval(f(*arrays(ARGS)))
-    before = made()
+    before = counts()
     for k in range(3):
         mx.eval(f(*arrays([a + k for a in ARGS])))
-    assert made() == before
+    assert counts() == before
 
 
 def test_compile_with_state():
@@ -158,11 +158,11 @@ def test_shapeless_while_and_cond():
 
 def test_reverse_and_lengths():
     carry, ys = scan(lambda c, x: (c * 2 + x, c), mx.array(1.0), mx.arange(4.0), reverse=True)
-    wanted = lax.scan(lambda c, x: (c * 2 + x, c), 1.0, jnp.arange(4.0), reverse=True)
-    close([carry, ys], wanted)
+    expected = lax.scan(lambda c, x: (c * 2 + x, c), 1.0, jnp.arange(4.0), reverse=True)
+    close([carry, ys], expected)
     slope = mx.grad(lambda s: scan(lambda c, x: (c * s + x, c), 1.0, mx.arange(4.0), reverse=True)[0])
-    wanted = jax.grad(lambda s: lax.scan(lambda c, x: (c * s + x, c), 1.0, jnp.arange(4.0), reverse=True)[0])
-    close(slope(mx.array(2.0)), wanted(2.0))
+    expected = jax.grad(lambda s: lax.scan(lambda c, x: (c * s + x, c), 1.0, jnp.arange(4.0), reverse=True)[0])
+    close(slope(mx.array(2.0)), expected(2.0))
     close(scan(lambda c, x: (c, c + 1), 1.0, mx.zeros((0, 3))), (1.0, np.zeros(0)))
     close(scan(lambda c, x: (c + 1, x), 1, length=3)[0], 4)
 
@@ -171,14 +171,14 @@ def test_reverse_and_lengths():
 def test_dtypes(dtype):
     xs = mx.array([[1, 0], [1, 1], [0, 1]]).astype(getattr(mx, dtype))
     last, ys = scan(lambda c, x: (c + x, c), xs[0], xs)
-    carry, wanted = xs[0], []
+    carry, expected = xs[0], []
     for k in range(3):
-        wanted.append(carry)
+        expected.append(carry)
         carry = carry + xs[k]
     assert last.dtype == carry.dtype == ys.dtype
     close(
         [last.astype(mx.complex64), ys.astype(mx.complex64)],
-        [carry.astype(mx.complex64), mx.stack(wanted).astype(mx.complex64)],
+        [carry.astype(mx.complex64), mx.stack(expected).astype(mx.complex64)],
     )
 
 
@@ -203,8 +203,8 @@ def test_nested_loops():
         c, ys = scan(outer, m.array(0.5), x)
         return c + ys.sum()
 
-    found = mx.value_and_grad(lambda x: f(mx, scan, fori_loop, x))(mx.array(XS))
-    close(found, jax.value_and_grad(lambda x: f(jnp, lax.scan, lax.fori_loop, x))(XS))
+    result = mx.value_and_grad(lambda x: f(mx, scan, fori_loop, x))(mx.array(XS))
+    close(result, jax.value_and_grad(lambda x: f(jnp, lax.scan, lax.fori_loop, x))(XS))
 
 
 def test_transforms_within_a_body():
@@ -244,9 +244,9 @@ def test_while_loop():
         return loop(lambda s: s["n"] > 1, step, {"n": n, "k": m.array(0)})["k"]
 
     starts = np.array([1, 6, 27, 97], np.int32)
-    wanted = [int(collatz(jnp, lax.while_loop, jnp.int32(s))) for s in starts]
-    assert [collatz(mx, while_loop, mx.array(s)).item() for s in starts] == wanted == [0, 8, 111, 118]
-    assert mx.vmap(lambda s: collatz(mx, while_loop, s))(mx.array(starts)).tolist() == wanted
+    expected = [int(collatz(jnp, lax.while_loop, jnp.int32(s))) for s in starts]
+    assert [collatz(mx, while_loop, mx.array(s)).item() for s in starts] == expected == [0, 8, 111, 118]
+    assert mx.vmap(lambda s: collatz(mx, while_loop, s))(mx.array(starts)).tolist() == expected
     assert mx.compile(lambda s: collatz(mx, while_loop, s))(mx.array(97)).item() == 118
 
 
@@ -259,9 +259,9 @@ def test_newton_in_forward_mode():
     def root(m, loop, a):
         return loop(lambda x: m.abs(x * x - a) > 1e-4, lambda x: (x + a / x) / 2, m.array(1.0) * a)
 
-    found = mx.jvp(lambda a: root(mx, while_loop, a), [mx.array(5.0)], [mx.array(1.0)])
+    result = mx.jvp(lambda a: root(mx, while_loop, a), [mx.array(5.0)], [mx.array(1.0)])
     value, slope = jax.jvp(lambda a: root(jnp, lax.while_loop, a), [5.0], [1.0])
-    close(found, ([value], [slope]))
+    close(result, ([value], [slope]))
     close(mx.vmap(lambda a: root(mx, while_loop, a))(mx.array([2.0, 3.0])), np.sqrt([2, 3]).astype(np.float32))
 
 
@@ -352,15 +352,17 @@ def test_steps_draw_what_a_python_loop_would():
             ys.append(y)
         return c, mx.stack(ys)
 
-    found = drawn(lambda: scan(step, mx.zeros(2), mx.array(XS[:, :2])))
-    wanted = drawn(in_python)
-    close(found, wanted)
-    assert len({*found[0][1][:, 0].tolist()}) == 5
+    result = drawn(lambda: scan(step, mx.zeros(2), mx.array(XS[:, :2])))
+    expected = drawn(in_python)
+    close(result, expected)
+    assert len({*result[0][1][:, 0].tolist()}) == 5
     compiled = mx.compile(
         lambda: scan(step, mx.zeros(2), mx.array(XS[:, :2])), inputs=mx.random.state, outputs=mx.random.state
     )
-    close(drawn(compiled), wanted)
-    close(drawn(lambda: fori_loop(0, 5, lambda i, c: step(c, mx.array(XS[:, :2])[i])[0], mx.zeros(2)))[0], wanted[0][0])
+    close(drawn(compiled), expected)
+    close(
+        drawn(lambda: fori_loop(0, 5, lambda i, c: step(c, mx.array(XS[:, :2])[i])[0], mx.zeros(2)))[0], expected[0][0]
+    )
 
 
 def test_while_draws_what_python_would():
@@ -569,7 +571,7 @@ def test_the_same_structure_is_compiled_once():
 
     for _ in range(4):
         mx.eval(f(mx.array(XS), mx.array(1.0)))
-    before = made()
+    before = counts()
     for k in range(4):
         mx.eval(f(mx.array(XS + k), mx.array(float(k))))
-    assert made() == before
+    assert counts() == before

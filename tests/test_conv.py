@@ -146,8 +146,8 @@ def test_conv_general(spatial, options):
 @pytest.mark.parametrize("w", ["bool_", "int32", "float16", "bfloat16", "float64"])
 def test_dtypes(x, w):
     tol = 2e-5 if "float64" in (x, w) else None  # real MLX computes in float32 then
-    given = (INPUTS[1], WEIGHTS[1])
-    check(lambda mx, a, b: mx.conv1d(a.astype(getattr(mx, x)), b.astype(getattr(mx, w))), *given, tol=tol)
+    operands = (INPUTS[1], WEIGHTS[1])
+    check(lambda mx, a, b: mx.conv1d(a.astype(getattr(mx, x)), b.astype(getattr(mx, w))), *operands, tol=tol)
 
 
 @pytest.mark.parametrize(
@@ -243,8 +243,8 @@ def test_vmap(axes):
     x, w = np.stack([INPUTS[2], INPUTS[2] + 1]), np.stack([WEIGHTS[2], WEIGHTS[2] * 2])
     want = [np.array(real.conv2d(real.array(a), real.array(b), groups=1)) for a, b in zip(
         x if axes[0] is not None else [x[0]] * 2, w if axes[1] is not None else [w[0]] * 2, strict=True)]  # fmt: skip
-    given = [
+    operands = [
         ours.array(a[0] if axis is None else np.moveaxis(a, 0, axis)) for a, axis in zip((x, w), axes, strict=True)
     ]
-    got = ours.vmap(lambda x, w: ours.conv2d(x, w), in_axes=axes)(*given)
+    got = ours.vmap(lambda x, w: ours.conv2d(x, w), in_axes=axes)(*operands)
     np.testing.assert_allclose(np.array(got), np.stack(want), rtol=1e-4, atol=1e-4)

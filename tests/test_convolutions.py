@@ -103,11 +103,11 @@ def test_values_and_gradients_equal_sums(seed, instructions):
 
 def test_weights_may_be_stored_in_any_order():
     x, w = np.random.randn(1, 16, 5, 3).astype("f"), np.random.randn(4, 2, 3, 3).astype("f")
-    given = (1, 1, 3, 4, (16, 5), (15, 3), (2, 3), (1, 1), (0, 0), (1, 1), (1, 1))
+    sizes = (1, 1, 3, 4, (16, 5), (15, 3), (2, 3), (1, 1), (0, 0), (1, 1), (1, 1))
     want, got = np.empty((1, 15, 3, 4), np.float32), np.empty((1, 15, 3, 4), np.float32)
-    native.convolve(want, x, w, Convolution(*given, (72, 18, 1, 9, 3)).numbers(False))
+    native.convolve(want, x, w, Convolution(*sizes, (72, 18, 1, 9, 3)).numbers(False))
     turned = np.ascontiguousarray(w[:, ::-1].transpose(3, 2, 1, 0))  # channels, columns, rows upwards, outputs
-    native.convolve(got, x, turned, Convolution(*given, (4, 1, 24, -4, 8), 4).numbers(False))
+    native.convolve(got, x, turned, Convolution(*sizes, (4, 1, 24, -4, 8), 4).numbers(False))
     assert np.array_equal(got, want)
 
 

@@ -284,11 +284,16 @@ AXES = [
 @pytest.mark.parametrize("axes", AXES, ids=str)
 def test_the_axes_that_a_vmap_rule_returns(axes):
     """Compare the axes of a vmap rule: one axis for a whole list or dict, or a tree of the same kind."""
-    for made in (lambda a: [a * 2, a], lambda a: (a * 2, a), lambda a: {"a": a * 2, "b": a}, lambda a: [a, (a, a * 2)]):
+    for function in (
+        lambda a: [a * 2, a],
+        lambda a: (a * 2, a),
+        lambda a: {"a": a * 2, "b": a},
+        lambda a: [a, (a, a * 2)],
+    ):
 
-        def run(mx, x, made=made):
-            f = mx.custom_function(made)
-            f.vmap(lambda a, _: (made(a), axes))
+        def run(mx, x, function=function):
+            f = mx.custom_function(function)
+            f.vmap(lambda a, _: (function(a), axes))
             return mx.vmap(f)(x)
 
         check(run, np.arange(6, dtype=np.float32).reshape(2, 3))
@@ -357,8 +362,8 @@ INTEGERS = {
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "int64", "bool_"])
 @pytest.mark.parametrize("case", INTEGERS)
 def test_results_that_are_integers(case, dtype, reads):
-    given = np.array([1.3, 2.6, 0.2], np.float32), np.array([0.5, 2, 3], np.float32)
-    check(lambda mx, x, w: INTEGERS[case](mx, straight_through(mx, dtype, reads), x, w), *given)
+    operands = np.array([1.3, 2.6, 0.2], np.float32), np.array([0.5, 2, 3], np.float32)
+    check(lambda mx, x, w: INTEGERS[case](mx, straight_through(mx, dtype, reads), x, w), *operands)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
@@ -464,8 +469,8 @@ def test_a_vmap_rule_is_told_where_the_axis_is(in_axes):
             y = y if k is None else mx.moveaxis(y, k, 0)
             return (mx.moveaxis(x * y, 0, 2), 2)
 
-        given = in_axes if isinstance(in_axes, tuple) else (in_axes, in_axes)
-        x, y = (a[0] if axis is None else a for a, axis in zip((x, y), given, strict=True))
+        mapped_axes = in_axes if isinstance(in_axes, tuple) else (in_axes, in_axes)
+        x, y = (a[0] if axis is None else a for a, axis in zip((x, y), mapped_axes, strict=True))
         return mx.vmap(f, in_axes=in_axes, out_axes=1)(x, y), seen
 
     x, y = np.random.default_rng(0).normal(size=(2, 4, 4, 4)).astype(np.float32)

@@ -218,15 +218,15 @@ def handed_on(mx, x):
 
 def containers(mx, x):
     """Return intermediates that the function leaves behind: they have values, and are computed once."""
-    left = {}
+    results = {}
     f = foreign(mx)
 
     def loss(x):
-        left["h"] = f(x * 2)
-        left["loss"] = (left["h"] * x).sum()
-        return left["loss"]
+        results["h"] = f(x * 2)
+        results["loss"] = (results["h"] * x).sum()
+        return results["loss"]
 
-    return mx.value_and_grad(loss)(x), left
+    return mx.value_and_grad(loss)(x), results
 
 
 def random_draws(mx, x):
@@ -363,8 +363,8 @@ def test_cotangents_that_a_rule_does_not_return_are_zero():
     f.vjp(lambda primals, cotangent, output: ours.array(np.array(cotangent) * 5))
     none = ours.custom_function(lambda a: a * 2)
     none.vjp(lambda a, cotangent, output: (np.array(cotangent), None)[1])
-    found = ours.grad(lambda a, b: f(a, b) + none(a) + a, argnums=(0, 1))(x, x)
-    assert [g.item() for g in found] == [6.0, 0.0]
+    gradients = ours.grad(lambda a, b: f(a, b) + none(a) + a, argnums=(0, 1))(x, x)
+    assert [g.item() for g in gradients] == [6.0, 0.0]
 
 
 def test_rules_run_once():
@@ -399,23 +399,23 @@ def test_a_derivative_in_parts_is_exported_and_takes_other_shapes(make, tmp_path
     ours.export_function(str(tmp_path / "f.mlxfn"), gradient, x)
     assert ours.allclose(ours.import_function(str(tmp_path / "f.mlxfn"))(x)[0], gradient(x)).item()
     shapeless = ours.compile(gradient, shapeless=True)
-    for given in (x, x[:2]):
-        assert ours.allclose(shapeless(given), gradient(given)).item()
+    for argument in (x, x[:2]):
+        assert ours.allclose(shapeless(argument), gradient(argument)).item()
 
 
 def test_threads():
-    found = []
+    gradients = []
 
     def work():
-        found.append(ours.grad(lambda a: (foreign(ours)(a * 2) * a).sum())(ours.array(X)).tolist())
+        gradients.append(ours.grad(lambda a: (foreign(ours)(a * 2) * a).sum())(ours.array(X)).tolist())
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 4
-    assert all(f == pytest.approx(found[0], rel=1e-6) for f in found)
+    assert len(gradients) == 4
+    assert all(f == pytest.approx(gradients[0], rel=1e-6) for f in gradients)
 
 
 def test_nothing_is_kept():

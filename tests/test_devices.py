@@ -147,8 +147,8 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("made", STREAMS)
-def test_a_stream_in_another_thread(made, use):
+@pytest.mark.parametrize("kind", STREAMS)
+def test_a_stream_in_another_thread(kind, use):
     def there(mx, s):
         try:
             mx.synchronize(s)
@@ -158,8 +158,8 @@ def test_a_stream_in_another_thread(made, use):
             return type(error), text if isinstance(error, RuntimeError) else None
 
     def run(mx):
-        s = STREAMS[made](mx)
-        return other_thread(lambda: there(mx, s)), there(mx, s), there(mx, other_thread(lambda: STREAMS[made](mx)))
+        s = STREAMS[kind](mx)
+        return other_thread(lambda: there(mx, s)), there(mx, s), there(mx, other_thread(lambda: STREAMS[kind](mx)))
 
     check(run)
 

@@ -113,11 +113,11 @@ def test_qqmm() -> None:
 
 def test_threads() -> None:
     def fn(mx):
-        x, found = mx.ones(3) + 1, []
-        thread = threading.Thread(target=lambda: found.append(run(mx, lambda mx: x.tolist())))
+        x, outcomes = mx.ones(3) + 1, []
+        thread = threading.Thread(target=lambda: outcomes.append(run(mx, lambda mx: x.tolist())))
         thread.start()
         thread.join()
-        return found[0]
+        return outcomes[0]
 
     want, got = both(fn)
     assert isinstance(want, RuntimeError)
@@ -131,9 +131,9 @@ def test_failing_updates() -> None:
         for update in ("update", "update_modules"):
             net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
             layer, weight = net.layers[0], net.layers[0].weight
-            given = [{"weight": mx.ones((2, 2))}, {"no": mx.ones(1)}] if update == "update" else [nn.Linear(3, 3), 3]
+            value = [{"weight": mx.ones((2, 2))}, {"no": mx.ones(1)}] if update == "update" else [nn.Linear(3, 3), 3]
             with pytest.raises(ValueError):
-                getattr(net, update)({"layers": given})
+                getattr(net, update)({"layers": value})
             kept.append(net.layers[0] is layer and layer.weight is weight)
         return kept
 
@@ -203,14 +203,14 @@ def test_complex_powers_and_fp8() -> None:
 @pytest.mark.parametrize("tier", [nullcontext, host_disabled])
 def test_strides_of_what_is_broadcast(tier) -> None:
     rows = np.broadcast_to(np.float32([1, 2, 3]), (4, 3))
-    made = (
+    makers = (
         lambda mx: mx.broadcast_to(mx.array(rows[0]), (4, 3)),
         lambda mx: mx.array(rows),
         lambda mx: mx.array(memoryview(rows)),
     )
     seen = (lambda x: memoryview(x).strides, lambda x: np.asarray(x).strides, lambda x: np.from_dlpack(x).strides)
     with tier():
-        for make in made:
+        for make in makers:
             for see in seen:
                 assert [see(make(mx)) for mx in (real, ours)] == [(0, 4), (12, 4)]
 
@@ -499,14 +499,14 @@ def _adds(mx: Any, dtype: Any) -> Any:
 
 @pytest.mark.parametrize("name", WRONG)
 def test_derivatives(name: str) -> None:
-    fn, *wanted = WRONG[name]
-    for found, wants in zip(both(fn), wanted, strict=True):
+    fn, *expectations = WRONG[name]
+    for result, wants in zip(both(fn), expectations, strict=True):
         if isinstance(wants, type):
-            assert isinstance(found, wants), found
-        elif isinstance(wants, (str, list)) and not isinstance(wants, complex) and isinstance(found, str):
-            assert found == wants
+            assert isinstance(result, wants), result
+        elif isinstance(wants, (str, list)) and not isinstance(wants, complex) and isinstance(result, str):
+            assert result == wants
         elif wants is not None:
-            np.testing.assert_allclose(found, wants, rtol=1e-5)
+            np.testing.assert_allclose(result, wants, rtol=1e-5)
 
 
 def test_running_statistics_of_what_is_checkpointed() -> None:
@@ -558,12 +558,12 @@ def test_functions_put_into_mx_after_a_loss_has_run(monkeypatch: pytest.MonkeyPa
 
 
 def test_streams_of_other_threads() -> None:
-    made: list[Any] = []
-    thread = threading.Thread(target=lambda: made.append(ours.new_stream(ours.cpu)))
+    streams: list[Any] = []
+    thread = threading.Thread(target=lambda: streams.append(ours.new_stream(ours.cpu)))
     thread.start()
     thread.join()
     with pytest.raises(RuntimeError, match="There is no Stream"):
-        ours.add(ours.ones(1), 1, stream=made[0])
+        ours.add(ours.ones(1), 1, stream=streams[0])
 
     def taken(mx):
         before = mx.new_stream(mx.cpu)
@@ -579,17 +579,17 @@ def test_streams_of_other_threads() -> None:
 
 def test_arrays_made_on_a_stream_of_another_thread() -> None:
     def fn(mx):
-        stream, found = mx.new_stream(mx.cpu), []
+        stream, outcomes = mx.new_stream(mx.cpu), []
 
         def there():
             with mx.stream(stream):
                 x = mx.array([1.0]) + 1
-            found.append(run(mx, lambda mx: x))
+            outcomes.append(run(mx, lambda mx: x))
 
         thread = threading.Thread(target=there)
         thread.start()
         thread.join()
-        return found[0]
+        return outcomes[0]
 
     want, got = both(fn)
     assert isinstance(want, RuntimeError)
@@ -628,8 +628,8 @@ def test_a_constant_cotangent_in_a_rule(around: str) -> None:
 def test_kernels() -> None:
     def call(mx):
         x = mx.ones(1)
-        made = mx.fast.metal_kernel(name="a", input_names=["x"], output_names=["y"], source="y[0] = x[0] + 1;")
-        return made(inputs=[x], output_shapes=[(1,)], output_dtypes=[x.dtype], grid=(1,) * 3, threadgroup=(1,) * 3)
+        kernel = mx.fast.metal_kernel(name="a", input_names=["x"], output_names=["y"], source="y[0] = x[0] + 1;")
+        return kernel(inputs=[x], output_shapes=[(1,)], output_dtypes=[x.dtype], grid=(1,) * 3, threadgroup=(1,) * 3)
 
     want, got = both(call)
     assert isinstance(want, RuntimeError)
@@ -685,12 +685,12 @@ def test_exponents() -> None:
 
 
 def test_primitives_of_exported_functions() -> None:
-    def told(mx):
-        found: list[Any] = []
-        mx.export_function(lambda step: found.append(step), lambda x: mx.unique(x, size=2), mx.ones(3))
-        return len([step for step in found if step["type"] == "primitive"])
+    def primitives(mx):
+        steps: list[Any] = []
+        mx.export_function(lambda step: steps.append(step), lambda x: mx.unique(x, size=2), mx.ones(3))
+        return len([step for step in steps if step["type"] == "primitive"])
 
-    want, got = both(told)
+    want, got = both(primitives)
     assert got == 1 < want
 
 

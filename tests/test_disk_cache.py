@@ -75,16 +75,16 @@ def program_of(x):
 
 def executable(program, scalars=(), lifted=None, hurry=False):
     """Compile a program, and return its executable after it was stored."""
-    made = Executable(program, scalars, lifted or {}, (), hurry=hurry)
+    result = Executable(program, scalars, lifted or {}, (), hurry=hurry)
     background.settle()
-    return made
+    return result
 
 
 def counted(make):
     """Return the result of `make`, and the numbers of programs compiled and loaded for it."""
     before = stats.compiles, stats.loaded
-    made = make()
-    return made, stats.compiles - before[0], stats.loaded - before[1]
+    result = make()
+    return result, stats.compiles - before[0], stats.loaded - before[1]
 
 
 X = mx.array(np.linspace(0, 1, 12).reshape(3, 4).astype(np.float32))
@@ -158,14 +158,14 @@ def test_arguments_in_every_place(place):
     assert len(scalars) >= 2
     assert len(positions) == 2
 
-    def run(made):
-        return [np.array(v) for v in made([np.array(n.value) for n in arrays], scalars)]
+    def run(call):
+        return [np.array(v) for v in call([np.array(n.value) for n in arrays], scalars)]
 
-    made = [Executable(program, scalars, {0: 0}, positions, hurry=True)]
+    executables = [Executable(program, scalars, {0: 0}, positions, hurry=True)]
     background.settle()
     again, compiles, loaded = counted(lambda: Executable(program, scalars, {0: 0}, positions, hurry=True))
     assert (compiles, loaded) == (0, 1)
-    for a, b in zip(run(made[0]), run(again), strict=True):
+    for a, b in zip(run(executables[0]), run(again), strict=True):
         assert a.dtype == b.dtype
         assert np.array_equal(a, b)
 
@@ -178,11 +178,11 @@ def test_a_buffer_that_may_be_written_over_is(place):
     assert not program.scalars
     donated = program.in_avals.index(x._node.aval)
     for loads in (0, 1):
-        made, _, loaded = counted(lambda: Executable(program, (), {}, (donated,), hurry=False))
+        compiled, _, loaded = counted(lambda: Executable(program, (), {}, (donated,), hurry=False))
         background.settle()
         assert loaded == loads
         values = [jax.numpy.ones(a.shape, a.dtype._numpy) for a in program.in_avals]
-        made(values, ())
+        compiled(values, ())
         assert [k for k, v in enumerate(values) if v.is_deleted()] == [donated]
 
 
@@ -190,9 +190,9 @@ def test_the_version_for_speed_takes_the_place_of_the_other(place, monkeypatch):
     monkeypatch.setattr(policy, "LIKELY_MIN_RUNS", 1)
     program = some_program()
     scalars = (2.0,) * len(program.scalars)
-    made = executable(program, scalars, hurry=True)
+    compiled = executable(program, scalars, hurry=True)
     (hurried,) = entries(place)
-    made([X._node.value] * (len(program.in_avals) - len(scalars)), scalars)
+    compiled([X._node.value] * (len(program.in_avals) - len(scalars)), scalars)
     background.settle()
     (fast,) = entries(place)
     assert fast != hurried
@@ -228,9 +228,9 @@ def test_settings_of_this_run_are_part_of_the_key():
     ],
 )
 def test_other_programs_have_other_keys(one, other):
-    made = [program_of(one()), program_of(one()), program_of(other())]
+    programs = [program_of(one()), program_of(one()), program_of(other())]
     debug.clear_cache()  # the keys must be equal without the cached programs
-    keys = [digest(p) for p in (*made, program_of(one()))]
+    keys = [digest(p) for p in (*programs, program_of(one()))]
     assert keys[0] == keys[1] == keys[3] != keys[2]
 
 
@@ -321,9 +321,9 @@ def test_what_varied_in_an_earlier_process_is_an_argument_at_once(place):
     assert count >= 1
     executable(program, (2.0,) * count, {k: k for k in range(count)})
     assert len(entries(place)) == 2
-    made, compiles, loaded = counted(lambda: executable(program, (5.0,) * count))
+    compiled, compiles, loaded = counted(lambda: executable(program, (5.0,) * count))
     assert (compiles, loaded) == (0, 1)
-    assert made.lifted == {k: k for k in range(count)}
+    assert compiled.lifted == {k: k for k in range(count)}
     executable(program, (2.0,) * count)
     assert len(entries(place)) == 2
 
@@ -333,10 +333,10 @@ def test_what_was_one_number_in_an_earlier_process_is_one_argument(place):
     count = len(program.scalars)
     assert count >= 2
     rate = 1 / 3
-    made = executable(program, (rate,) * count, dict.fromkeys(range(count), 0))
+    compiled = executable(program, (rate,) * count, dict.fromkeys(range(count), 0))
     again, compiles, loaded = counted(lambda: executable(program, (1 / 5,) * count))
     assert (compiles, loaded) == (0, 1)
-    assert again.lifted == made.lifted == dict.fromkeys(range(count), 0)
+    assert again.lifted == compiled.lifted == dict.fromkeys(range(count), 0)
     different, compiles, loaded = counted(lambda: executable(program, tuple(1 / (5 + k) for k in range(count))))
     assert (compiles, loaded) == (1, 0)
     assert different.lifted == {}
@@ -462,8 +462,8 @@ def test_the_size_is_bounded(place, monkeypatch):
     (place / "fresh.part").write_bytes(b"")
     (place / "notes.txt").write_bytes(bytes(5000))  # a file of the user's
     folder.write("10", bytes(100))
-    left = {e.name for e in place.iterdir()}
-    assert left == {"0.xla", *[f"{k}.xla" for k in range(5, 11)], "notes.txt", "fresh.part"}
+    names = {e.name for e in place.iterdir()}
+    assert names == {"0.xla", *[f"{k}.xla" for k in range(5, 11)], "notes.txt", "fresh.part"}
     assert folder.clear() == (8, 700)
     assert [e.name for e in place.iterdir()] == ["notes.txt"]
 
@@ -483,8 +483,8 @@ def test_threads_and_processes_write_at_once(place):
     def work():
         for k in range(100):
             folder.write(str(k % 5), bytes([k % 5]) * 100_000)
-            found = folder.read(str((k + 1) % 5))
-            if found is not None and found != bytes([(k + 1) % 5]) * 100_000:
+            data = folder.read(str((k + 1) % 5))
+            if data is not None and data != bytes([(k + 1) % 5]) * 100_000:
                 errors.append(k)
 
     threads = [threading.Thread(target=work) for _ in range(3)]
@@ -500,14 +500,14 @@ def test_threads_and_processes_write_at_once(place):
 
 
 def test_what_a_process_has_compiled_is_stored_when_it_ends(place):
-    done = []
+    finished = []
     started = threading.Event()
     background.submit(lambda: (started.set(), time.sleep(0.2)))
     started.wait()
-    background.submit(lambda: done.append("improved"))
-    background.submit(lambda: done.append("stored"), lasting=True)
+    background.submit(lambda: finished.append("improved"))
+    background.submit(lambda: finished.append("stored"), lasting=True)
     background.settle()
-    assert done == ["stored", "improved"]
+    assert finished == ["stored", "improved"]
     code = """
         import mxcompat.core as mx
         mx.eval(mx.tan(mx.ones((8, 8))) @ mx.ones((8, 8)))
@@ -537,8 +537,8 @@ def test_the_command_line(tmp_path):
     path = tmp_path / "cache"
 
     def command(word, **more):
-        given = [sys.executable, "-W", "error", "-m", "mxcompat", word]
-        return finish(subprocess.Popen(given, env=environment(path, **more), stdout=-1, stderr=-1, text=True))
+        arguments = [sys.executable, "-W", "error", "-m", "mxcompat", word]
+        return finish(subprocess.Popen(arguments, env=environment(path, **more), stdout=-1, stderr=-1, text=True))
 
     assert f"cache     {path}, 0 compiled programs of 0.0 MB" in command("info")
     assert not path.exists()

@@ -49,11 +49,11 @@ def test_collectives_under_transforms(name):
         lambda mx: mx.distributed.init(strict=True),
         lambda mx: mx.distributed.init(True, "mpi"),
         *[
-            lambda mx, backend=backend, given=given: mx.distributed.init(
-                backend=backend, all_gather_factory=given
+            lambda mx, backend=backend, factory=factory: mx.distributed.init(
+                backend=backend, all_gather_factory=factory
             ).size()
             for backend in ("any", "mpi", "ring", "jaccl", "foo")
-            for given in (None, 5, "x", lambda rank, size: None)
+            for factory in (None, 5, "x", lambda rank, size: None)
         ],
         lambda mx: mx.distributed.init(True, "jaccl", all_gather_factory=lambda rank, size: None),
         lambda mx: mx.distributed.init(True, "nccl"),

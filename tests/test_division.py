@@ -77,7 +77,7 @@ DIVMODS = {
 
 def _by_zero(dtype: str, fn: Callable[..., Any]) -> None:
     a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    check(lambda mx, *given: fn(mx, *[x.astype(getattr(mx, dtype)) for x in given]), a, b)
+    check(lambda mx, *operands: fn(mx, *[x.astype(getattr(mx, dtype)) for x in operands]), a, b)
 
 
 @pytest.mark.usefixtures("tier")
@@ -106,13 +106,13 @@ def test_on_a_gpu_it_is_exact_too(dtype: str) -> None:
         x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
     no_matter = [jax.export.DisabledSafetyCheck.platform()]
     with jax.enable_x64(True):
-        made = jax.export.export(jax.jit(quotient), platforms=["cuda"], disabled_checks=no_matter)(x, y)
-        found = np.array(jax.jit(made.call)(x, y).astype(jnp.float32))
+        exported = jax.export.export(jax.jit(quotient), platforms=["cuda"], disabled_checks=no_matter)(x, y)
+        result = np.array(jax.jit(exported.call)(x, y).astype(jnp.float32))
     with np.errstate(all="ignore"):
-        wanted = (np.array(x).astype(np.float64) / np.array(y).astype(np.float64)).astype(x.dtype).astype(np.float32)
-    normal = ~(np.abs(wanted) < np.finfo(np.float32).tiny) | (wanted == 0)
-    np.testing.assert_array_equal(found[normal], wanted[normal])
-    assert "optimization_barrier" not in made.mlir_module()  # XLA would fuse nothing across a barrier
+        expected = (np.array(x).astype(np.float64) / np.array(y).astype(np.float64)).astype(x.dtype).astype(np.float32)
+    normal = ~(np.abs(expected) < np.finfo(np.float32).tiny) | (expected == 0)
+    np.testing.assert_array_equal(result[normal], expected[normal])
+    assert "optimization_barrier" not in exported.mlir_module()  # XLA would fuse nothing across a barrier
 
 
 def test_it_is_fused_with_its_operands() -> None:

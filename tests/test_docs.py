@@ -33,7 +33,7 @@ def results():
     return blocks.printed(PAGES)
 
 
-@pytest.mark.parametrize("page", [name for name, found in PAGES.items() if found])
+@pytest.mark.parametrize("page", [name for name, examples in PAGES.items() if examples])
 def test_the_code_of_a_page_prints_what_the_page_shows(page, results):
     ran_blocks = [block for name, block in results if name == page]
     wrong = [
@@ -47,7 +47,7 @@ def test_the_code_of_a_page_prints_what_the_page_shows(page, results):
 
 
 def test_few_blocks_are_not_run():
-    every = [block for found in PAGES.values() for block in found]
+    every = [block for examples in PAGES.values() for block in examples]
     left_out = [block for block in every if block.mark.startswith("not run:")]
     assert len(left_out) < len(every) / 4
     assert all(block.mark.removeprefix("not run:").strip() for block in left_out)
@@ -55,8 +55,8 @@ def test_few_blocks_are_not_run():
 
 def test_the_runner_sees_what_is_wrong():
     page = "```python\nx = 1\nprint(x)\n```\n\n```text\n2\n```\n\n```python\nraise ValueError(x)\n```\n"
-    found = blocks.blocks(page)
-    results = blocks.printed({"page": found})
+    examples = blocks.blocks(page)
+    results = blocks.printed({"page": examples})
     assert list(results.values()) == [("1\n", False), ("ValueError: 1\n", True)]
     assert not any(blocks.matches(block, *result) for (_, block), result in results.items())
 
@@ -93,14 +93,14 @@ def test_both_sides_of_a_table_are_equal(heading, other):
 
     sides = []
     for module in (importlib.import_module(other), mx):
-        given = {}
-        exec(setup, given)
-        given |= {name: given[name][module] for name in "xy" if name in given}
-        sides.append(given)
+        scope = {}
+        exec(setup, scope)
+        scope |= {name: scope[name][module] for name in "xy" if name in scope}
+        sides.append(scope)
     table = rows(page, heading)
     assert len(table) > 15
     for what, theirs, ours in table:
-        want, got = (eval(code, given) for code, given in zip((theirs, ours), sides, strict=True))
+        want, got = (eval(code, scope) for code, scope in zip((theirs, ours), sides, strict=True))
         assert equal(want, got), (what, want, got)
 
 
@@ -113,9 +113,9 @@ class Links(HTMLParser):
         self.feed(page.read_text())
 
     def handle_starttag(self, tag, attrs):
-        given = dict(attrs)
-        self.anchors |= {given[key] for key in ("id", "name") if given.get(key)}
-        self.targets += [given[key] for key in ("href", "src") if given.get(key)]
+        attributes = dict(attrs)
+        self.anchors |= {attributes[key] for key in ("id", "name") if attributes.get(key)}
+        self.targets += [attributes[key] for key in ("href", "src") if attributes.get(key)]
 
 
 def test_no_link_is_broken(site):

@@ -13,7 +13,7 @@ from docs._build.hooks import without_foreign_scripts
 
 ELSEWHERE = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
 NAMED = re.compile(r"\bhttps?://(?!www\.w3\.org/)[\w.-]+", re.IGNORECASE)
-"""An address in code. That of the W3C is a namespace's name."""
+"""An address in code. Addresses of the W3C are left out, because they are names of namespaces."""
 
 LOADED_BY_CSS = re.compile(r"(?:\burl\(\s*|@import\s+)[\"']?\s*((?:https?:)?//[^\"')\s;]*)", re.IGNORECASE)
 LOADED_BY_CODE = re.compile(
@@ -38,45 +38,51 @@ class Loads(HTMLParser):
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, str]] = []
+        self.loads: list[tuple[str, str]] = []
         self._inside = ""
         self.feed(page)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         self._inside = tag
         names = {"src", "srcset", "poster", "background", "data", "xlink:href"}
-        if (tag == "link" and not set(given.get("rel", "").lower().split()) <= POINTERS) or tag in (
+        if (tag == "link" and not set(attributes.get("rel", "").lower().split()) <= POINTERS) or tag in (
             "base", "image", "use", "feimage",
         ):  # fmt: skip
             names.add("href")
-        for name in names & given.keys():
-            parts = given[name].split(",") if name == "srcset" else [given[name]]
-            self.found += [(tag, part) for part in parts if ELSEWHERE.match(part)]
-        self.found += [(tag, address) for address in LOADED_BY_CSS.findall(given.get("style", ""))]
-        self.found += [(tag, value) for name, value in given.items() if name[:2] == "on" and NAMED.search(value)]
+        for name in names & attributes.keys():
+            parts = attributes[name].split(",") if name == "srcset" else [attributes[name]]
+            self.loads += [(tag, part) for part in parts if ELSEWHERE.match(part)]
+        self.loads += [(tag, address) for address in LOADED_BY_CSS.findall(attributes.get("style", ""))]
+        self.loads += [(tag, value) for name, value in attributes.items() if name[:2] == "on" and NAMED.search(value)]
         if tag == "script":
-            self.found += [(tag, value) for name, value in given.items() if name[:5] == "data-" and NAMED.search(value)]
-        if tag == "meta" and given.get("http-equiv", "").lower() == "refresh" and "//" in given.get("content", ""):
-            self.found.append((tag, given["content"]))
+            self.loads += [
+                (tag, value) for name, value in attributes.items() if name[:5] == "data-" and NAMED.search(value)
+            ]
+        if (
+            tag == "meta"
+            and attributes.get("http-equiv", "").lower() == "refresh"
+            and "//" in attributes.get("content", "")
+        ):
+            self.loads.append((tag, attributes["content"]))
 
     def handle_endtag(self, tag: str) -> None:
         self._inside = ""
 
     def handle_data(self, data: str) -> None:
         if self._inside == "style":
-            self.found += [("style", address) for address in LOADED_BY_CSS.findall(data)]
+            self.loads += [("style", address) for address in LOADED_BY_CSS.findall(data)]
         elif self._inside == "script":
-            self.found += [("script", address) for address in NAMED.findall(data) + LOADED_BY_CODE.findall(data)]
+            self.loads += [("script", address) for address in NAMED.findall(data) + LOADED_BY_CODE.findall(data)]
 
 
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 45
     assert {"404.html", "tour.html"} <= {path.name for path in pages}
-    found = {path.relative_to(site).as_posix(): Loads(path.read_text()).found for path in pages}
-    assert not {name: loads for name, loads in found.items() if loads}
+    by_page = {path.relative_to(site).as_posix(): Loads(path.read_text()).loads for path in pages}
+    assert not {name: loads for name, loads in by_page.items() if loads}
 
 
 def test_no_style_or_picture_loads_anything_from_elsewhere(site: Path) -> None:
@@ -85,7 +91,7 @@ def test_no_style_or_picture_loads_anything_from_elsewhere(site: Path) -> None:
     for path in files:
         text = path.read_text()
         assert not LOADED_BY_CSS.findall(text), path
-        assert path.suffix == ".css" or not Loads(text).found, path
+        assert path.suffix == ".css" or not Loads(text).loads, path
 
 
 def test_no_code_loads_anything_from_elsewhere(site: Path) -> None:
@@ -127,7 +133,7 @@ def test_no_code_loads_anything_from_elsewhere(site: Path) -> None:
     ],
 )
 def test_what_is_loaded_is_noticed(page: str) -> None:
-    assert len(Loads(f"<p>before</p>{page}").found) >= 1
+    assert len(Loads(f"<p>before</p>{page}").loads) >= 1
 
 
 def test_what_is_not_loaded_is_left_alone() -> None:
@@ -135,7 +141,7 @@ def test_what_is_not_loaded_is_left_alone() -> None:
         <a href="https://example.org/">there</a><pre>import("https://example.org/x.js")</pre>
         <script src="assets/x.js"></script><script>const space = "http://www.w3.org/2000/svg"</script>
         <svg xmlns="http://www.w3.org/2000/svg"><use href="#a"/></svg><img src="data:image/png;base64,//8=">"""
-    assert not Loads(page).found
+    assert not Loads(page).loads
 
 
 def test_scripts_that_name_an_address_are_left_out() -> None:

@@ -47,11 +47,11 @@ def members(module):
 def examples(name):
     module = importlib.import_module(name)
     finder = doctest.DocTestFinder(exclude_empty=True)
-    found = [doctest.DocTestParser().get_doctest(module.__doc__ or "", {}, name, module.__file__, 0)]
+    tests = [doctest.DocTestParser().get_doctest(module.__doc__ or "", {}, name, module.__file__, 0)]
     for label, thing in members(module):
         if inspect.isroutine(thing) or inspect.isclass(thing):
-            found += finder.find(thing, f"{name}.{label}", module=False, globs={})
-    return [test for test in found if test.examples]
+            tests += finder.find(thing, f"{name}.{label}", module=False, globs={})
+    return [test for test in tests if test.examples]
 
 
 @pytest.fixture
@@ -68,20 +68,20 @@ def test_examples(name):
 def test_examples_of_the_drop_in():
     """Run the drop-in's examples in a process of their own, because they replace `mlx`."""
     command = f"from tests.test_doctests import run_examples; run_examples({THE_DROP_IN!r})"
-    done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stderr
 
 
 OURS = {"mx": mx, "nn": nn, "optim": optim, "np": np}
 
 
-def run_examples(name, given=OURS, but=()):
+def run_examples(name, scope=OURS, but=()):
     report = []
     for test in examples(name):
         if test.name.rpartition(".")[2] in but:
             continue
-        given["mx"].random.seed(0)
-        test.globs = dict(given)
+        scope["mx"].random.seed(0)
+        test.globs = dict(scope)
         doctest.DocTestRunner(optionflags=OPTIONS, verbose=False).run(test, out=report.append)
     assert not report, "".join(report)
 

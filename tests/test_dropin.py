@@ -15,13 +15,15 @@ import mxcompat
 ROOT = Path(__file__).parent.parent
 
 
-def python(*args, cwd=ROOT, status=0, given=""):
-    """Run Python with these arguments and `given` as input, assert the exit status, and return the output."""
+def python(*args, cwd=ROOT, status=0, stdin=""):
+    """Run Python with these arguments and `stdin` as input, assert the exit status, and return the output."""
     command = [sys.executable, "-W", "error", *map(str, args)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=cwd, env=environment, input=given, capture_output=True, text=True, timeout=120)
-    assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout + done.stderr
+    process = subprocess.run(
+        command, cwd=cwd, env=environment, input=stdin, capture_output=True, text=True, timeout=120
+    )
+    assert process.returncode == status, f"exit status {process.returncode}\n{process.stdout}\n{process.stderr}"
+    return process.stdout + process.stderr
 
 
 def code(text):
@@ -154,7 +156,7 @@ def test_every_submodule():
     names = ["core.random", "nn.utils", "optimizers.schedulers", "utils"]
     for package in (mxcompat.core, mxcompat.nn, mxcompat.optimizers):
         prefix = package.__name__.removeprefix("mxcompat.") + "."
-        names += [found.name for found in pkgutil.walk_packages(package.__path__, prefix)]
+        names += [module.name for module in pkgutil.walk_packages(package.__path__, prefix)]
     code(f"""
         import importlib, sys, mxcompat
         mxcompat.install_as_mlx()
@@ -477,10 +479,10 @@ def test_where_mxcompat_lies_hides_nothing_of_the_program(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
     def path(*command):
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
         )
-        return ast.literal_eval(done.stdout) if done.returncode == 0 else None
+        return ast.literal_eval(process.stdout) if process.returncode == 0 else None
 
     if path("-c", "import mxcompat, sys; print(sys.path)") is None:
         pytest.skip("mxcompat is not installed in this environment")
@@ -537,7 +539,7 @@ def test_a_missing_module_is_named_as_by_python(program, name):
 def test_code_and_what_is_piped_in():
     text = textwrap.dedent(ABOUT_MAIN)
     assert python("-m", "mxcompat", "-c", text, "x") == python("-c", text, "x")
-    assert python("-m", "mxcompat", "-", "x", given=text) == python("-", "x", given=text)
+    assert python("-m", "mxcompat", "-", "x", stdin=text) == python("-", "x", stdin=text)
 
 
 def test_a_compiled_script_and_an_archive(program):

@@ -48,27 +48,27 @@ CASES = [(sizes_of(0, (2, 3, 4, 5)), e) for e in EXPRESSIONS] + [(sizes_of(2, (1
 @pytest.mark.parametrize(("sizes", "expression"), CASES, ids=[f"{k}-{e}" for k, (_, e) in enumerate(CASES)])
 def test_expression(sizes: dict[str, int], expression: str) -> None:
     """Compare values of floats and integers, the order of the contractions, and the gradients."""
-    given = operands(expression, sizes)
-    check(lambda mx, *xs: mx.einsum(expression, *xs), *given)
-    check(lambda mx, *xs: mx.einsum(expression, *[x.astype(mx.int8) for x in xs]), *given)
-    check(lambda mx, *xs: mx.einsum_path(expression, *xs), *given)
-    places = list(range(len(given)))
-    check(lambda mx, *xs: mx.grad(lambda *xs: mx.einsum(expression, *xs).sum(), places)(*xs), *given)
+    arrays = operands(expression, sizes)
+    check(lambda mx, *xs: mx.einsum(expression, *xs), *arrays)
+    check(lambda mx, *xs: mx.einsum(expression, *[x.astype(mx.int8) for x in xs]), *arrays)
+    check(lambda mx, *xs: mx.einsum_path(expression, *xs), *arrays)
+    places = list(range(len(arrays)))
+    check(lambda mx, *xs: mx.grad(lambda *xs: mx.einsum(expression, *xs).sum(), places)(*xs), *arrays)
 
 
 @pytest.mark.usefixtures("xla_only")
 @pytest.mark.parametrize("expression", [e for e in EXPRESSIONS if e.count(",") > 1])
 def test_compiled(expression: str) -> None:
-    given = operands(expression, sizes_of(0, (2, 3, 4)))
-    check(lambda mx, *xs: mx.einsum(expression, *xs), *given)
-    check(lambda mx, *xs: mx.einsum(expression, *[x.astype(mx.int16) for x in xs]), *given)
+    arrays = operands(expression, sizes_of(0, (2, 3, 4)))
+    check(lambda mx, *xs: mx.einsum(expression, *xs), *arrays)
+    check(lambda mx, *xs: mx.einsum(expression, *[x.astype(mx.int16) for x in xs]), *arrays)
 
 
 def test_what_the_search_gives_up_on(xla_only) -> None:
     """Assert that labels which only the first of several operands has are summed as well."""
     shapes = ((2, 3, 4), (4, 5), (3, 5), (3, 2))
-    given = [np.arange(np.prod(s), dtype=np.float32).reshape(s) % 5 for s in shapes]
-    check(lambda mx, *xs: mx.einsum("abc,cd,bd,ea->ed", *xs), *given)
+    arrays = [np.arange(np.prod(s), dtype=np.float32).reshape(s) % 5 for s in shapes]
+    check(lambda mx, *xs: mx.einsum("abc,cd,bd,ea->ed", *xs), *arrays)
 
 
 def test_order_counts_every_axis_of_a_diagonal() -> None:

@@ -21,14 +21,14 @@ while background._jobs:
 """
 
 
-def ended(program: str, *before: str, busy: bool = True, given: str = "") -> tuple[int, str, str]:
+def ended(program: str, *before: str, busy: bool = True, stdin: str = "") -> tuple[int, str, str]:
     """Return the status, output and errors of a process that runs this program.
 
     If `busy`, a background job is pending.
     """
     started = [sys.executable, *before, "-m", "mxcompat", "-c", (BUSY if busy else "import sys\n") + program]
-    done = subprocess.run(started, capture_output=True, text=True, timeout=120, input=given)
-    return done.returncode, done.stdout, done.stderr
+    process = subprocess.run(started, capture_output=True, text=True, timeout=120, input=stdin)
+    return process.returncode, process.stdout, process.stderr
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_who_has_called_it_goes_on(tmp_path):
 
 
 def test_a_prompt_follows_where_one_is_wanted():
-    assert ended("print(6)", "-i", given="print(6 * 7)\n", busy=False)[:2] == (0, "6\n42\n")
+    assert ended("print(6)", "-i", stdin="print(6 * 7)\n", busy=False)[:2] == (0, "6\n42\n")
 
 
 def test_while_xla_compiles():

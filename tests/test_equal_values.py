@@ -47,8 +47,8 @@ def test_gradients_go_to_the_largest(name: str) -> None:
     w, b = (1 + 0.3 * rng.standard_normal((2, 6))).astype(np.float32)
 
     def gradients(mx: Any) -> Any:
-        given = [mx.array(a) for a in (x, w, b, v)]
-        return mx.value_and_grad(lambda x, w, b, v: LOSSES[name](mx, x, w, b, v), argnums=(0, 1, 2))(*given)
+        arrays = [mx.array(a) for a in (x, w, b, v)]
+        return mx.value_and_grad(lambda x, w, b, v: LOSSES[name](mx, x, w, b, v), argnums=(0, 1, 2))(*arrays)
 
     check(gradients, tol=1e-4)
 

@@ -13,9 +13,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def run(*args):
-    done = subprocess.run([sys.executable, *args], cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode in (0, 1), done.stderr
-    return done.stdout, done.stderr
+    process = subprocess.run([sys.executable, *args], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert process.returncode in (0, 1), process.stderr
+    return process.stdout, process.stderr
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def trainings(text):
     They depend on Python's version, because the training text comes from its library.
     """
     losses = [numbers(part, "validation loss") for part in text.split("\n\n")]
-    return [(found[0], min(found)) for found in losses]
+    return [(curve[0], min(curve)) for curve in losses]
 
 
 @cache

@@ -479,12 +479,12 @@ QUANTIZED = {
     "there and back": lambda mx, nn, x: mx.dequantize(*mx.quantize(x, bits=8), bits=8),
     "product": lambda mx, nn, x: mx.quantized_matmul(x, *mx.quantize(mx.ones((64, 64)))),
     "mxfp4": lambda mx, nn, x: mx.quantized_matmul(x, *mx.quantize(mx.ones((64, 64)), mode="mxfp4"), mode="mxfp4"),
-    "layer": lambda mx, nn, x: nn.QuantizedLinear.from_linear(made(mx, nn), 32, 4)(x),
+    "layer": lambda mx, nn, x: nn.QuantizedLinear.from_linear(linear(mx, nn), 32, 4)(x),
     "embedding": lambda mx, nn, x: nn.QuantizedEmbedding.from_embedding(embedding(mx, nn), 32, 8).as_linear(x),
 }
 
 
-def made(mx, nn):
+def linear(mx, nn):
     layer = nn.Linear(64, 32)
     layer.weight, layer.bias = mx.arange(2048.0).reshape(32, 64) / 2048, mx.ones(32)
     return layer
@@ -774,12 +774,12 @@ def test_a_callback_is_told_the_arguments_of_primitives(fn):
         mx.export_function(parts.append, lambda a: fn(mx, a), x)
         arrays: dict[str, int] = {}  # a number for each name, in the order of the names' first uses
 
-        def told(part):
+        def fields(part):
             names = [[arrays.setdefault(name, len(arrays)) for name, *_ in part[k]] for k in ("inputs", "outputs")]
             shapes = [[(shape, str(dtype)) for _, shape, dtype in part[k]] for k in ("inputs", "outputs")]
             return part["name"], names, shapes, [str(a) if isinstance(a, mx.Dtype) else a for a in part["arguments"]]
 
-        return repr([told(part) for part in parts if part["type"] == "primitive"])
+        return repr([fields(part) for part in parts if part["type"] == "primitive"])
 
     check(run, np.array([[1.0, 2.0], [3.0, 4.0]], np.float32))
 
@@ -811,9 +811,9 @@ TRANSFORMED = {
 
 
 def primitives(mx, fn):
-    found = []
-    mx.export_function(found.append, lambda a: fn(mx, a), mx.array([[1.0, 2.0], [3.0, 4.0]]))
-    return {part["name"] for part in found if part["type"] == "primitive"}
+    parts = []
+    mx.export_function(parts.append, lambda a: fn(mx, a), mx.array([[1.0, 2.0], [3.0, 4.0]]))
+    return {part["name"] for part in parts if part["type"] == "primitive"}
 
 
 @pytest.fixture(scope="module")
@@ -882,8 +882,8 @@ def damaged(kind, seed):
 def test_a_damaged_file_is_refused_at_import(kind):
     """Assert that a damaged file is refused at import or works. A few parameters are only refused by host rules, in
     MLX's way."""
-    found = Counter(damaged(kind, seed) for seed in range(60))
-    assert found["refused"] > 30
-    assert found["works"] > 1
-    late = found.keys() - {"refused", "works", "for other arguments"}
+    counts = Counter(damaged(kind, seed) for seed in range(60))
+    assert counts["refused"] > 30
+    assert counts["works"] > 1
+    late = counts.keys() - {"refused", "works", "for other arguments"}
     assert len(late) <= 3, late

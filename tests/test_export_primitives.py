@@ -210,9 +210,9 @@ def arrays_of(mx, out):
     return [x for part in parts for x in arrays_of(mx, part)]
 
 
-def given(mx, case, dtype):
-    dtypes = [g.dtype or dtype for g in case.given]
-    values = [g.values(dtype, case.seed + k) for k, g in enumerate(case.given)]
+def operands(mx, case, dtype):
+    dtypes = [g.dtype or dtype for g in case.operands]
+    values = [g.values(dtype, case.seed + k) for k, g in enumerate(case.operands)]
     mx.random.seed(7)
     return prepared(mx, values, dtypes)
 
@@ -221,11 +221,11 @@ def evaluated(mx, case, dtype, arrays):
     return arrays_of(mx, eval(case.code, {**environment(mx, dtype), **dict(zip("xyz", arrays, strict=False))}))
 
 
-def told(mx, case, dtype, shapeless=False):
+def reported(mx, case, dtype, shapeless=False):
     """Return the primitives, with arrays numbered in order of appearance, or None if MLX raises."""
     parts = []
     try:
-        arrays = given(mx, case, dtype)
+        arrays = operands(mx, case, dtype)
         mx.export_function(parts.append, lambda *xs: evaluated(mx, case, dtype, xs), *arrays, shapeless=shapeless)
     except Exception as error:
         return error
@@ -235,21 +235,21 @@ def told(mx, case, dtype, shapeless=False):
     def name(n):
         return constants.get(n) or numbers.setdefault(n, len(numbers))
 
-    def told_of(part, key):
+    def arrays_of_part(part, key):
         return [(name(n), tuple(shape), str(d).rpartition(".")[2]) for n, shape, d in part[key]]
 
-    found = []
+    records = []
     for part in sorted(parts, key=lambda part: part["type"] == "outputs"):
         if part["type"] == "primitive":
             arguments = [argument(mx, a) for a in part["arguments"]]
-            found.append((part["name"], told_of(part, "inputs"), told_of(part, "outputs"), arguments))
+            records.append((part["name"], arrays_of_part(part, "inputs"), arrays_of_part(part, "outputs"), arguments))
         elif part["type"] in ("inputs", "outputs"):
-            found.append(told_of(part, part["type"]))
-    return repr(found)
+            records.append(arrays_of_part(part, part["type"]))
+    return repr(records)
 
 
-def told_for_any_shape(mx, case, dtype):
-    return told(mx, case, dtype, shapeless=True)
+def reported_for_any_shape(mx, case, dtype):
+    return reported(mx, case, dtype, shapeless=True)
 
 
 def argument(mx, a):
@@ -268,7 +268,7 @@ def known(mx, a):
 def drawn(mx, case, dtype):
     """Return the drawing, with primitives numbered in order of appearance."""
     try:
-        arrays = evaluated(mx, case, dtype, given(mx, case, dtype))
+        arrays = evaluated(mx, case, dtype, operands(mx, case, dtype))
     except Exception as error:
         return error
     out = io.StringIO()
@@ -279,17 +279,17 @@ def drawn(mx, case, dtype):
 
 
 @cache
-def differing(told_or_drawn, dtype):
+def differing(describe, dtype):
     """Return the expressions for which the two sides differ, with both outputs."""
-    found = {}
+    differences = {}
     for case in cases():
         if dtype in case.dtypes:
-            want = told_or_drawn(real, case, dtype)
+            want = describe(real, case, dtype)
             if not isinstance(want, Exception):
-                got = told_or_drawn(ours, case, dtype)
+                got = describe(ours, case, dtype)
                 if want != got:
-                    found[case.expression] = (want, got)
-    return found
+                    differences[case.expression] = (want, got)
+    return differences
 
 
 TOLD = ("float32", "float16", "int32", "bool_", "complex64")
@@ -298,28 +298,30 @@ DRAWN = ("float32", "int32")
 
 @pytest.mark.parametrize("dtype", TOLD)
 def test_a_callback_is_told_what_mlx_tells(dtype):
-    found = differing(told, dtype)
-    assert {e: found[e] for e in found.keys() - ALLOWED} == {}
+    differences = differing(reported, dtype)
+    assert {e: differences[e] for e in differences.keys() - ALLOWED} == {}
 
 
 @pytest.mark.parametrize("dtype", DRAWN)
 def test_a_callback_is_told_what_mlx_tells_for_any_shape(dtype):
-    found = differing(told_for_any_shape, dtype)
-    left = {e for e in found.keys() - ALLOWED if not MADE_OF_NOTHING.match(e) and not FOR_ONE_SHAPE.match(e)}
-    assert {e: found[e] for e in left} == {}
+    differences = differing(reported_for_any_shape, dtype)
+    unexplained = {
+        e for e in differences.keys() - ALLOWED if not MADE_OF_NOTHING.match(e) and not FOR_ONE_SHAPE.match(e)
+    }
+    assert {e: differences[e] for e in unexplained} == {}
     for kind in (MADE_OF_NOTHING, FOR_ONE_SHAPE):
-        assert any(map(kind.match, found))
+        assert any(map(kind.match, differences))
 
 
 @pytest.mark.parametrize("dtype", DRAWN)
 def test_a_drawing_shows_what_mlx_shows(dtype):
-    found = differing(drawn, dtype)
-    assert {e: found[e] for e in found.keys() - ALLOWED} == {}
+    differences = differing(drawn, dtype)
+    assert {e: differences[e] for e in differences.keys() - ALLOWED} == {}
 
 
 def test_no_difference_is_listed_that_there_is_not():
-    found = {e for d in TOLD for e in differing(told, d)} | {e for d in DRAWN for e in differing(drawn, d)}
-    assert ALLOWED - found == set()
+    expressions = {e for d in TOLD for e in differing(reported, d)} | {e for d in DRAWN for e in differing(drawn, d)}
+    assert ALLOWED - expressions == set()
 
 
 def test_a_primitive_has_the_same_number_in_all_drawings():
@@ -327,8 +329,8 @@ def test_a_primitive_has_the_same_number_in_all_drawings():
         def drawn(*arrays):
             out = io.StringIO()
             mx.export_to_dot(out, *arrays)
-            found = re.findall(r'(\d+) \[label ="(\w+)"', out.getvalue())
-            return [(met.setdefault(number, len(met)), label) for number, label in found]
+            pairs = re.findall(r'(\d+) \[label ="(\w+)"', out.getvalue())
+            return [(met.setdefault(number, len(met)), label) for number, label in pairs]
 
         met: dict[str, int] = {}
         x = mx.ones(2)
@@ -337,6 +339,6 @@ def test_a_primitive_has_the_same_number_in_all_drawings():
         spread, compiled = mx.std(p * q), mx.compile(lambda x: mx.exp(x) * 2 + mx.sin(x).sum())(p)
         return [drawn(*a) for a in ([p], [q], [p, q], [spread], [spread, p], [compiled], [compiled, spread], [p + 1])]
 
-    found = numbers(ours)
-    assert found == numbers(real)
-    assert found[0] != found[1]
+    numbering = numbers(ours)
+    assert numbering == numbers(real)
+    assert numbering[0] != numbering[1]

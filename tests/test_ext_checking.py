@@ -47,8 +47,8 @@ def test_nans(f, message, compiled):
     error, value = checked(GOOD)
     assert error.get() is None
     error.throw()
-    for found, wanted in zip(flat(value), flat(f(GOOD)), strict=True):
-        np.testing.assert_allclose(np.array(found), np.array(wanted), rtol=1e-6)
+    for result, expected in zip(flat(value), flat(f(GOOD)), strict=True):
+        np.testing.assert_allclose(np.array(result), np.array(expected), rtol=1e-6)
 
 
 def flat(value):

@@ -36,16 +36,16 @@ def is_array(x):
     return isinstance(x, mx.array)
 
 
-def close(found, wanted):
-    found, wanted = jax.tree.map(np.array, found, is_leaf=is_array), jax.tree.map(np.asarray, wanted)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6), found, wanted)
+def close(result, expected):
+    result, expected = jax.tree.map(np.array, result, is_leaf=is_array), jax.tree.map(np.asarray, expected)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6), result, expected)
 
 
 @pytest.mark.parametrize("argnums", [0, (0, 1), (1,), -1])
 @pytest.mark.parametrize("kind", ["jacrev", "jacfwd"])
 def test_jacobians_of_trees(kind, argnums):
-    found = {"jacrev": jacrev, "jacfwd": jacfwd}[kind](f(mx), argnums)(ours(P), mx.array(X))
-    close(found, getattr(jax, kind)(f(jnp), argnums)(P, X))
+    result = {"jacrev": jacrev, "jacfwd": jacfwd}[kind](f(mx), argnums)(ours(P), mx.array(X))
+    close(result, getattr(jax, kind)(f(jnp), argnums)(P, X))
 
 
 @pytest.mark.parametrize("mode", ["reverse", "forward"])
@@ -58,8 +58,8 @@ def test_value_and_jac(mode):
 @pytest.mark.parametrize("argnums", [1, (0, 1)])
 def test_hessians(argnums):
     with jax.enable_x64(True):  # JAX's result in single precision exceeds the tolerance
-        wanted = jax.hessian(scalar(jnp), argnums)(*jax.tree.map(np.float64, (P, X)))
-    close(hessian(scalar(mx), argnums)(ours(P), mx.array(X)), wanted)
+        expected = jax.hessian(scalar(jnp), argnums)(*jax.tree.map(np.float64, (P, X)))
+    close(hessian(scalar(mx), argnums)(ours(P), mx.array(X)), expected)
 
 
 def test_hessian_vector_products():
@@ -76,8 +76,8 @@ def test_hessian_vector_products():
 def test_linearize():
     v = jax.tree.map(np.sin, P)
     value, push = linearize(f(mx), ours(P), mx.array(X))
-    wanted, tangent = jax.jvp(f(jnp), (P, X), (v, X))
-    close(value, wanted)
+    expected, tangent = jax.jvp(f(jnp), (P, X), (v, X))
+    close(value, expected)
     close(push(ours(v), mx.array(X)), tangent)
     twice = push(jax.tree.map(lambda x: mx.array(2 * x), v), mx.array(2 * X))
     close(twice, jax.tree.map(lambda t: 2 * t, tangent))

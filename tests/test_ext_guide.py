@@ -18,9 +18,9 @@ PAGE = Path(__file__).parent.parent / "docs" / "ext.md"
 def test_the_guide(tmp_path):
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) > 8
-    if not has("flatbuffers"):
+    if not is_installed("flatbuffers"):
         blocks = [b for b in blocks if ".save(" not in b]
-    if not has("sklearn"):
+    if not is_installed("sklearn"):
         blocks = [b for b in blocks if "sklearn" not in b]
     path = os.pathsep.join([str(PAGE.parent.parent), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
@@ -31,7 +31,7 @@ def test_the_guide(tmp_path):
     assert run.stdout.startswith("[log] made a NaN, called at")
 
 
-def has(module):
+def is_installed(module):
     return importlib.util.find_spec(module) is not None
 
 

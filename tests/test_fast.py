@@ -269,8 +269,8 @@ def test_attention_dtypes(x, y):
 
     def run(cast, **options):
         def call(mx, q, k, v, mask, sinks):
-            given = {"q": q, "k": k, "v": v, "mask": mask, "sinks": sinks}
-            a = {name: z.astype(getattr(mx, x if name in cast else y)) for name, z in given.items()}
+            operands = {"q": q, "k": k, "v": v, "mask": mask, "sinks": sinks}
+            a = {name: z.astype(getattr(mx, x if name in cast else y)) for name, z in operands.items()}
             extra = {name: a[name] for name in cast if name in ("mask", "sinks")}
             return getattr(mx.fast, function)(a["q"], a["k"], a["v"], scale=0.3, **extra)
 
@@ -292,9 +292,11 @@ def test_attention_arguments():
 @pytest.mark.parametrize("mask", [None, "causal", "bool", "additive"])
 def test_attention_gradients(mask):
     def function(mx, q, k, v, *rest):
-        given = {"bool": lambda: mx.array(np.tri(3, 5, 1) > 0), "additive": lambda: rest[0]}.get(mask, lambda: mask)()
+        mask_argument = {"bool": lambda: mx.array(np.tri(3, 5, 1) > 0), "additive": lambda: rest[0]}.get(
+            mask, lambda: mask
+        )()
         sinks = rest[-1] if mask == "causal" else None
-        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.3, mask=given, sinks=sinks)
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.3, mask=mask_argument, sinks=sinks)
 
     rest = {"additive": [draw(4, 3, 5)], "causal": [draw(4)]}.get(mask, [])
     gradients(function, Q, K, V, *rest)
@@ -341,8 +343,8 @@ def test_attention_in_tiles(mask, sinks):
 @pytest.mark.parametrize("mask", [None, "causal", draw(7, 9)], ids=["none", "causal", "array"])
 def test_derivatives_of_attention_in_tiles(mask):
     def function(mx, q, k, v):
-        given = mx.array(mask) if isinstance(mask, np.ndarray) else mask
-        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.3, mask=given)
+        mask_argument = mx.array(mask) if isinstance(mask, np.ndarray) else mask
+        return mx.fast.scaled_dot_product_attention(q, k, v, scale=0.3, mask=mask_argument)
 
     gradients(function, *LONG)
     forward(function, *LONG)
@@ -382,8 +384,8 @@ def test_gated_delta_update(options):
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int32"])
 def test_gated_delta_dtypes(cast, dtype):
     def call(mx, *xs):
-        given = [x.astype(getattr(mx, dtype)) if n in cast else x for n, x in zip("qkvgb", xs, strict=True)]
-        return mx.fast.gated_delta_update(*given)
+        operands = [x.astype(getattr(mx, dtype)) if n in cast else x for n, x in zip("qkvgb", xs, strict=True)]
+        return mx.fast.gated_delta_update(*operands)
 
     check(call, *DELTA, tol=tolerance(dtype))
 
@@ -413,17 +415,17 @@ def test_what_defines_a_kernel(wrong):
     definition = {"name": "k", "input_names": ["x"], "output_names": ["y"], "source": ""}
 
     def kinds(mx):
-        found = []
+        outcomes = []
         for name in ("metal_kernel", "cuda_kernel"):
             for argument in (*definition, "header", "ensure_row_contiguous", "atomic_outputs", "shared_memory"):
                 try:
                     getattr(mx.fast, name)(**{**definition, argument: wrong})
-                    found.append("made")
+                    outcomes.append("made")
                 except (TypeError, ValueError, RuntimeError) as error:
                     # real MLX has no CUDA here, and says so before it looks at values
                     other = name == "cuda_kernel" and not isinstance(error, TypeError)
-                    found.append("made" if other else type(error).__name__)
-        return found
+                    outcomes.append("made" if other else type(error).__name__)
+        return outcomes
 
     check(kinds)
 
@@ -443,11 +445,11 @@ def test_derivatives_with_respect_to_the_offset(options, traditional, offset, dt
     derivative."""
 
     def derived(mx, x):
-        given = {**ROPE, **options, "traditional": traditional}
-        given |= {"freqs": mx.array(given["freqs"])} if "freqs" in given else {}
+        arguments = {**ROPE, **options, "traditional": traditional}
+        arguments |= {"freqs": mx.array(arguments["freqs"])} if "freqs" in arguments else {}
 
         def loss(o):
-            out = mx.fast.rope(x * 5, 4, **{**given, "offset": o})
+            out = mx.fast.rope(x * 5, 4, **{**arguments, "offset": o})
             return (out * mx.arange(out.size).reshape(out.shape)).sum()
 
         o = mx.array(offset, getattr(mx, dtype))

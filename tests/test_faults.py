@@ -67,10 +67,10 @@ def numbers(arrays: list[tuple[str, mx.array]]) -> dict[str, np.ndarray]:
     return {name: np.array(x) for name, x in arrays}
 
 
-def same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], tolerance: float) -> None:
-    assert found.keys() == wanted.keys()
-    for name, x in wanted.items():
-        np.testing.assert_allclose(found[name], x, rtol=tolerance, atol=tolerance, err_msg=name)
+def same(result: dict[str, np.ndarray], expected: dict[str, np.ndarray], tolerance: float) -> None:
+    assert result.keys() == expected.keys()
+    for name, x in expected.items():
+        np.testing.assert_allclose(result[name], x, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
 def nothing_is_held() -> None:
@@ -220,9 +220,9 @@ def test_what_numpy_computes_in_the_memory_of_inputs_is_not_lost(kind, name):
             return
         assert type(error) is (RuntimeError if kind is MemoryError else kind)
         nothing_is_held()
-        wanted = np.sin(np.abs(values[0]))
-        np.testing.assert_allclose(np.array(result[1]), wanted * 2, rtol=1e-5, atol=1e-6, err_msg=points.name)
-        np.testing.assert_allclose(np.array(result[0]), np.cos(wanted - values[1]), rtol=1e-4, atol=1e-5)
+        expected = np.sin(np.abs(values[0]))
+        np.testing.assert_allclose(np.array(result[1]), expected * 2, rtol=1e-5, atol=1e-6, err_msg=points.name)
+        np.testing.assert_allclose(np.array(result[0]), np.cos(expected - values[1]), rtol=1e-4, atol=1e-5)
     pytest.fail("no end of points")
 
 
@@ -302,8 +302,8 @@ def test_what_interrupts_once_all_is_stored_is_what_is_raised(monkeypatch):
         patch.setattr(execute, "_store", interrupted)
         with pytest.raises(KeyboardInterrupt):
             mx.eval(c)
-    for found, want in ((a, np.sin(1)), (b, 2 * np.cos(1)), (c, np.sin(1) + 1)):
-        np.testing.assert_allclose(np.array(found), np.full((256, 256), want), rtol=1e-6)
+    for value, want in ((a, np.sin(1)), (b, 2 * np.cos(1)), (c, np.sin(1) + 1)):
+        np.testing.assert_allclose(np.array(value), np.full((256, 256), want), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -347,10 +347,10 @@ def test_a_limit_of_time_loses_nothing(name, monkeypatch):
 
 
 def test_of_several_signals_each_is_handled():
-    came = []
+    received = []
 
     def handled(number, _):
-        came.append(number)
+        received.append(number)
         raise Alarmed(number)
 
     numbers = [signal.SIGALRM, signal.SIGUSR1, signal.SIGTERM]
@@ -358,7 +358,7 @@ def test_of_several_signals_each_is_handled():
     try:
         with pytest.raises(Alarmed):
             uninterrupted(lambda: [signal.raise_signal(number) for number in [*numbers, signal.SIGALRM]])
-        assert came == numbers
+        assert received == numbers
         assert [signal.getsignal(number) for number in numbers] == [handled] * 3
     finally:
         for number, handler in zip(numbers, before, strict=True):
@@ -413,5 +413,5 @@ with host_disabled():
 
 def test_an_interrupt_while_jax_imports_what_it_lowers_with():
     """Assert that an interrupt while JAX imports its MLIR dialects is harmless: a dialect cannot be imported twice."""
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True, timeout=100)
-    assert done.stdout == "interrupted\n[1.0, 1.0, 1.0, 1.0]\n", done.stderr
+    process = subprocess.run([sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True, timeout=100)
+    assert process.stdout == "interrupted\n[1.0, 1.0, 1.0, 1.0]\n", process.stderr

@@ -111,8 +111,8 @@ def test_the_structures_are_those_of_jaxlib(tmp_path):
     source = tmp_path / "offsets.c"
     source.write_text("\n".join(lines))
     folders = [f"-I{jax.ffi.include_dir()}", f"-I{ROOT / 'mxcompat' / '_native'}"]
-    done = subprocess.run([compiler, *folders, "-fsyntax-only", source], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([compiler, *folders, "-fsyntax-only", source], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
 
 
 def parts_of(shape, how, dtype="float32"):
@@ -125,8 +125,8 @@ def data(*shape, dtype="float32", seed=1):
     return jnp.asarray(np.random.default_rng(seed).standard_normal(shape).astype(np.float32)).astype(dtype)
 
 
-def close(found, wanted, tolerance=1e-5):
-    for f, w in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+def close(result, expected, tolerance=1e-5):
+    for f, w in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
         assert f.shape == w.shape
         assert f.dtype == w.dtype
         f, w = (np.asarray(a).astype(np.float64) for a in (f, w))
@@ -213,13 +213,13 @@ def test_over_an_axis_more():
     how = SCHEMES[1]
     parts, several = parts_of((32, 64), how), parts_of((5, 32, 64), how)
     call = partial(multiply, how=how, transpose=True)
-    for x, given, dims in (
+    for x, operands, dims in (
         (data(5, 64), parts, 0), (data(3, 64, 5), parts, 2), (data(5, 2, 3, 64), parts, 0),
         (data(4, 5, 3, 64), several, 0), (data(4, 3, 64), several, 0),
     ):  # fmt: skip
-        over = jax.vmap(call, (dims, *[None] * len(given)))
-        close(jax.jit(over)(x, *given), plainly(lambda *a, o=over: o(*a), x, *given))
-        assert TARGET in jax.jit(over).lower(x, *given).as_text()
+        over = jax.vmap(call, (dims, *[None] * len(operands)))
+        close(jax.jit(over)(x, *operands), plainly(lambda *a, o=over: o(*a), x, *operands))
+        assert TARGET in jax.jit(over).lower(x, *operands).as_text()
     all_over = jax.vmap(call)
     close(jax.jit(all_over)(data(5, 3, 64), *several), plainly(lambda *a: all_over(*a), data(5, 3, 64), *several))
     rhs = jnp.asarray([3, 0])
@@ -271,12 +271,12 @@ close(jax.jit(call)(x, *parts), plainly(lambda *a: call(*a), data(4, 64), *parts
 
 def run(code, environment):
     own = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "MXCOMPAT_"))}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False, cwd=ROOT,
         env={**own, **environment},
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.mark.parametrize("how", SCHEMES[:2], ids=str)
@@ -353,13 +353,13 @@ def called(call):
     return function(ctypes.byref(call))
 
 
-@pytest.mark.parametrize(("theirs", "told"), [((0, 3), (0, 3)), ((0, 7), (0, 7)), ((1, 2), (0, 0))])
-def test_the_version_that_is_told(theirs, told):
+@pytest.mark.parametrize(("theirs", "version"), [((0, 3), (0, 3)), ((0, 7), (0, 7)), ((1, 2), (0, 0))])
+def test_the_version_that_is_told(theirs, version):
     metadata = Metadata(0, Version(0, None, 9, 9), 9)
     extension = Extension(0, 1, None, ctypes.pointer(metadata))
     functions = Functions(0, None, Version(0, None, *theirs))
     assert called(Call(0, ctypes.pointer(extension), ctypes.pointer(functions), None, 0)) is None
-    assert (metadata.version.major, metadata.version.minor, metadata.traits) == (*told, 0)
+    assert (metadata.version.major, metadata.version.minor, metadata.traits) == (*version, 0)
 
 
 def test_a_call_that_does_not_fit_is_an_error():

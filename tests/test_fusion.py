@@ -69,22 +69,22 @@ TWO = {
 
 @pytest.mark.parametrize("name", ONE)
 def test_of_one_array(name):
-    found = []
+    drawings = []
     for mx, nn in ((real, real_nn), (ours, our_nn)):
         x = mx.ones((4, 4))
         mx.eval(x)
-        found.append(drawn(mx, functools.partial(ONE[name], mx, nn), x))
-    assert found[1] == found[0]
+        drawings.append(drawn(mx, functools.partial(ONE[name], mx, nn), x))
+    assert drawings[1] == drawings[0]
 
 
 @pytest.mark.parametrize("name", TWO)
 def test_of_two_arrays(name):
-    found = []
+    drawings = []
     for mx in (real, ours):
         x, y = mx.ones((4, 4)), mx.array(0.5)
         mx.eval(x, y)
-        found.append(drawn(mx, functools.partial(TWO[name], mx), x, y))
-    assert found[1] == found[0]
+        drawings.append(drawn(mx, functools.partial(TWO[name], mx), x, y))
+    assert drawings[1] == drawings[0]
 
 
 def test_what_is_not_compiled_is_not_fused():

@@ -68,8 +68,8 @@ class TestCompileCounts:
             arrays = [leaf.value for leaf in subgraph.leaves if leaf.op is not SCALAR]
             results = [np.array(r, np.float32) for r in executable(arrays, scalars)]
             for result, x, number in zip(results, (xs[0], xs[1], half, xs[2]), (rate, rate, rate, other), strict=True):
-                wanted = np.array(x) * np.array(number, np.array(x).dtype)
-                assert result.tobytes() == wanted.astype(np.float32).tobytes()
+                expected = np.array(x) * np.array(number, np.array(x).dtype)
+                assert result.tobytes() == expected.astype(np.float32).tobytes()
             return [len(ks) for ks in executable._vectors.values()]
 
         rates = [1 / k for k in range(3, 9)]
@@ -360,11 +360,11 @@ class TestThreads:
         assert all(r == results[0] for r in results)
 
     def test_a_transform_in_one_thread_is_not_seen_in_another(self):
-        inside, done = threading.Event(), threading.Event()
+        inside, finished = threading.Event(), threading.Event()
 
         def f(x):
             inside.set()
-            done.wait(10)
+            finished.wait(10)
             return x * 2
 
         thread = threading.Thread(target=lambda: mx.vmap(f)(mx.ones((2,))))
@@ -373,7 +373,7 @@ class TestThreads:
         try:
             assert (mx.array(1.0) + 1).item() == 2.0
         finally:
-            done.set()
+            finished.set()
             thread.join()
 
 
@@ -501,9 +501,9 @@ class TestDebug:
             for n in range(1, 20):
                 mx.eval(mx.sinh(mx.ones((n, 23))))
             compiles.append(mx.ext.debug.compiles())
-        made = [after - before for before, after in pairwise(compiles)]
-        assert made[0] >= 19
-        assert made[-2:] == [0, 0]
+        counts = [after - before for before, after in pairwise(compiles)]
+        assert counts[0] >= 19
+        assert counts[-2:] == [0, 0]
         assert 20 * policy.BYTES_PER_EXECUTABLE < policy.CACHE_BYTES < 1 << 25
 
     def test_what_comes_once_does_not_raise_the_limit(self, xla_only, monkeypatch):
@@ -570,14 +570,14 @@ def test_large_graphs_draw_a_few_at_a_time(monkeypatch, plans, mode):
         monkeypatch.setattr(policy, name, value)
     plans.clear()
     with mode():
-        found = walk()
-        mx.eval(found)
+        result = walk()
+        mx.eval(result)
     sizes = [plan.program.weight for plan in plans if isinstance(plan, Compile)]
     draws = [sum(op.draws for op, _, _ in plan.program.instructions) for plan in plans if isinstance(plan, Compile)]
     assert sizes
     assert max(sizes) <= 60
     assert max(draws) <= 16  # draws of keys count, too
-    np.testing.assert_allclose(found.tolist(), whole, rtol=1e-5)
+    np.testing.assert_allclose(result.tolist(), whole, rtol=1e-5)
 
 
 @needs("reference-counts")

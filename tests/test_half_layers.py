@@ -23,14 +23,14 @@ def one_precision(build: str) -> bool:
 
 
 @pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize(("build", "given"), [layer for layer in LAYERS if one_precision(layer[0])])
-def test_layer(build: str, given: str, dtype: str) -> None:
+@pytest.mark.parametrize(("build", "key"), [layer for layer in LAYERS if one_precision(layer[0])])
+def test_layer(build: str, key: str, dtype: str) -> None:
     """Compare a layer's output in training and evaluation, its gradients, and its state."""
 
     def run(mx, lib, x):
         kind = getattr(mx, dtype)
         x = x.astype(kind) if x.dtype == mx.float32 else x
-        found = []
+        results = []
         for parameters in (kind, mx.float32):
             mx.random.seed(3)
             layer = eval(f"nn.{build}", {"nn": lib.nn})
@@ -42,14 +42,14 @@ def test_layer(build: str, given: str, dtype: str) -> None:
                 return sum(a.astype(mx.float32).sum() for a in (y if isinstance(y, tuple) else (y,)))
 
             output = layer(x)
-            wanted = (0, 1) if x.dtype == kind else 0
-            value, gradients = mx.value_and_grad(loss, wanted)(layer.trainable_parameters(), x)
+            argnums = (0, 1) if x.dtype == kind else 0
+            value, gradients = mx.value_and_grad(loss, argnums)(layer.trainable_parameters(), x)
             kept = plain(layer.parameters())
             layer.eval()
-            found.append((output, layer(x), kept, lib.utils.tree_map(lambda g: g.dtype, gradients), value.dtype))
-        return found
+            results.append((output, layer(x), kept, lib.utils.tree_map(lambda g: g.dtype, gradients), value.dtype))
+        return results
 
-    check_on(run, X[given], tol=TOLERANCE[dtype])
+    check_on(run, X[key], tol=TOLERANCE[dtype])
 
 
 CALLS = [
@@ -73,13 +73,13 @@ ARGUMENTS = [
 def test_layer_of_several_arguments(build, arguments, dtype: str) -> None:
     def run(mx, lib, x):
         kind = getattr(mx, dtype)
-        found = []
+        results = []
         for parameters in (kind, mx.float32):
             mx.random.seed(1)
             layer = build(mx, lib.nn, x)
             layer.set_dtype(parameters)
-            found.append(layer(*arguments(x[None].astype(kind))))
-        return found
+            results.append(layer(*arguments(x[None].astype(kind))))
+        return results
 
     check_on(run, X["row"], tol=TOLERANCE[dtype])
 
@@ -89,15 +89,15 @@ def test_layer_of_several_arguments(build, arguments, dtype: str) -> None:
 def test_recurrent_layers_continue_from_a_state(name: str, dtype: str) -> None:
     def run(mx, lib, x, h):
         kind = getattr(mx, dtype)
-        found = []
+        results = []
         for parameters in (kind, mx.float32):
             for state in (kind, mx.float32):
                 mx.random.seed(0)
                 layer = getattr(lib.nn, name)(6, 3)
                 layer.set_dtype(parameters)
                 s = h.astype(state)
-                found.append(layer(x.astype(kind), s, s * 2) if name == "LSTM" else layer(x.astype(kind), s))
-        return found
+                results.append(layer(x.astype(kind), s, s * 2) if name == "LSTM" else layer(x.astype(kind), s))
+        return results
 
     check_on(run, X["seq"], X["row"][:2, :3], tol=TOLERANCE[dtype])
 
@@ -122,12 +122,12 @@ def test_loss(name: str, args: tuple, kwargs: dict, dtype: str) -> None:
         f = getattr(lib.nn.losses, name)
         half = [x.astype(getattr(mx, dtype)) if x.dtype == mx.float32 else x for x in args]
         options = {k: mx.array(v) if isinstance(v, np.ndarray) else v for k, v in kwargs.items()}
-        found = []
-        for given in (half, [half[0], *args[1:]]):
-            found.append([f(*given, **options, reduction=r) for r in ("none", "mean", "sum")])
-            gradient = mx.grad(lambda x, rest=given[1:]: f(x, *rest, **options, reduction="mean").astype(mx.float32))
-            found.append(gradient(given[0]))
-        return found
+        results = []
+        for operands in (half, [half[0], *args[1:]]):
+            results.append([f(*operands, **options, reduction=r) for r in ("none", "mean", "sum")])
+            gradient = mx.grad(lambda x, rest=operands[1:]: f(x, *rest, **options, reduction="mean").astype(mx.float32))
+            results.append(gradient(operands[0]))
+        return results
 
     check_on(run, *args, tol=TOLERANCE[dtype] * 2)  # sums of rounded losses
 
@@ -138,7 +138,7 @@ def test_optimizer(build: str, dtype: str) -> None:
     """Compare parameters and gradients in half precision, and with either of them in float32."""
 
     def run(mx, lib):
-        found = []
+        results = []
         for of_parameters, of_gradients in ((dtype, dtype), (dtype, "float32"), ("float32", dtype)):
             optimizer = eval(f"optim.{build}", {"optim": lib.optim})
             parameters = arrays(mx, PARAMETERS, of_parameters)
@@ -146,8 +146,8 @@ def test_optimizer(build: str, dtype: str) -> None:
                 gradients = lib.utils.tree_map(lambda p, k=step: mx.sin(3 * p + k), arrays(mx, PARAMETERS))
                 gradients = lib.utils.tree_map(lambda g, d=of_gradients: g.astype(getattr(mx, d)), gradients)
                 parameters = optimizer.apply_gradients(gradients, parameters)
-            found.append(ordered((parameters, dict(optimizer.state))))
-        return found
+            results.append(ordered((parameters, dict(optimizer.state))))
+        return results
 
     check_on(run, tol=3e-2)  # real MLX rounds after every op, and an update of 0.1 is a root's reciprocal
 
@@ -162,8 +162,8 @@ def test_initializer(name: str, dtype: str) -> None:
     def run(mx, lib, a):
         mx.random.seed(5)
         first = {"constant": (0.3,), "sparse": (0.5,)}.get(name, ())
-        made = getattr(lib.nn.init, name)(*first, dtype=getattr(mx, dtype))(a[:, :4])
-        return abs(made) if name == "orthogonal" else made
+        result = getattr(lib.nn.init, name)(*first, dtype=getattr(mx, dtype))(a[:, :4])
+        return abs(result) if name == "orthogonal" else result
 
     check_on(run, A, tol=TOLERANCE[dtype])
 

@@ -59,10 +59,10 @@ print(full - kept, full - resident())
 
 def _run(program: str, **environment: str) -> list[int]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], env=clean | environment, capture_output=True, text=True, check=True
     )
-    return [int(word) for word in done.stdout.split()]
+    return [int(word) for word in process.stdout.split()]
 
 
 @needs_glibc
@@ -84,13 +84,13 @@ def test_what_the_environment_says_holds(environment: dict[str, str]) -> None:
 
 @needs_glibc
 def test_clear_cache_gives_the_pages_back() -> None:
-    kept, given = _run(_RESIDENT)
+    kept, released = _run(_RESIDENT)
     assert kept < 10 << 20
-    assert given > 30 << 20
+    assert released > 30 << 20
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+def settings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return the settings passed to glibc."""
     seen: list[tuple[int, int]] = []
     monkeypatch.setattr(heap, "_c_function", lambda name: lambda *numbers: seen.append(numbers))
@@ -100,12 +100,12 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(0, policy.FREED_BYTES), (1 << 30, 1 << 30), (1 << 40, (1 << 31) - 1)])
-def test_set_cache_limit(told: list[tuple[int, int]], limit: int, kept: int) -> None:
+def test_set_cache_limit(settings: list[tuple[int, int]], limit: int, kept: int) -> None:
     assert mx.set_cache_limit(limit) == 32 << 20
-    assert dict(told) == {-3: policy.FREED_BYTES, -1: kept}
+    assert dict(settings) == {-3: policy.FREED_BYTES, -1: kept}
     with pytest.raises(TypeError):
         mx.set_cache_limit(-1)
-    assert len(told) == 2
+    assert len(settings) == 2
 
 
 def test_another_library_of_c(monkeypatch: pytest.MonkeyPatch) -> None:

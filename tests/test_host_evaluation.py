@@ -128,7 +128,7 @@ WRITES = {
 @pytest.mark.parametrize("evaluated", [True, False])
 def test_what_is_written_over(name, evaluated, plans):
     """Assert that an array with no other reference is updated in place: only the first update makes a copy."""
-    found = []
+    results = []
     for library in (mx, real):
         x = library.zeros((256, 256))
         places = set()
@@ -137,11 +137,11 @@ def test_what_is_written_over(name, evaluated, plans):
             if evaluated or k == 7:
                 library.eval(x)
                 places.add(address(x))
-        found.append(np.array(x))
+        results.append(np.array(x))
         if library is mx and name not in ("put", "update"):
             assert len(places) <= 2
     assert all(isinstance(plan, OpByOp) for plan in plans)
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(*results)
 
 
 OTHERS = {
@@ -294,7 +294,7 @@ def test_what_takes_long_is_compiled(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("function", "wanted"),
+    ("function", "expected"),
     [
         (lambda x: mx.vmap(lambda r, c: r + c, in_axes=(0, 1))(x, x), False),
         (lambda x: mx.vmap(mx.vmap(lambda r: mx.tanh(r)))(x), False),
@@ -304,10 +304,10 @@ def test_what_takes_long_is_compiled(monkeypatch):
         (lambda x: x @ x, True),
     ],
 )
-def test_products_are_found_in_the_programs_that_are_run(function, wanted, plans):
+def test_products_are_found_in_the_programs_that_are_run(function, expected, plans):
     """Assert that programs with products are recognized: BLAS has one thread while they run, and only then."""
     x = mx.ones((400, 400))
     mx.eval(x)
     plans.clear()
     mx.eval(function(x))
-    assert [host.has_products(p.program) for p in plans if hasattr(p, "program")][-1] == wanted
+    assert [host.has_products(p.program) for p in plans if hasattr(p, "program")][-1] == expected

@@ -19,21 +19,21 @@ ROOT = Path(__file__).parents[1]
 
 
 def endings(kind: str, count: int, folder: Path, seconds: float) -> dict[str, int]:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.hostile", kind, "0", str(count)], cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=seconds,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     assert not (folder / "executed").exists()
-    found = json.loads(done.stdout)
-    assert sum(found.values()) == count
-    return found
+    counts = json.loads(process.stdout)
+    assert sum(counts.values()) == count
+    return counts
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_some_files(kind, tmp_path):
-    found = endings(kind, 80, tmp_path, 100)
-    assert found["RuntimeError"] > 8
+    counts = endings(kind, 80, tmp_path, 100)
+    assert counts["RuntimeError"] > 8
 
 
 @pytest.mark.exhaustive

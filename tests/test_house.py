@@ -105,8 +105,8 @@ def test_all_is_what_others_take():
 def left_over(module):
     registered = {node.name for node in TREES[module].body if getattr(node, "decorator_list", ())}
     read = {node.id for node in ast.walk(TREES[module]) if isinstance(node, ast.Name) and type(node.ctx) is ast.Load}
-    left = set(NAMES[module]) - read - exported(module) - registered - FOR_OTHERS.get(module, set())
-    return {name for name in left if not name.startswith("__")}
+    unused = set(NAMES[module]) - read - exported(module) - registered - FOR_OTHERS.get(module, set())
+    return {name for name in unused if not name.startswith("__")}
 
 
 def test_nothing_is_left_over():

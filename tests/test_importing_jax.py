@@ -109,20 +109,20 @@ for mistake in (kept[0].tolist, kept[1].tolist, lambda: mx.vmap(mx.eval)(x), lam
 
 def run(program: str, **variables: str) -> str:
     environment = {**os.environ, "MXCOMPAT_CACHE": "0", "JAX_PLATFORMS": "cpu", **variables}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, env=environment, timeout=120
     )
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
-    return done.stdout
+    assert (process.returncode, process.stderr) == (0, ""), process.stdout + process.stderr
+    return process.stdout
 
 
 def test_small_programs_do_not_import_it():
     """Assert that no small program imports JAX. They run in one process, and each prints its name and a result."""
     each = 'exec(program, {**globals(), "x": mx.array(x)})'
     printed = run(f"{WATCHED}\nfor name, program in {SMALL}.items():\n    print('now', name)\n    {each}\n")
-    before, *told = re.split(r"^now (.*)\n", printed, flags=re.M)
-    assert (before, told[::2]) == ("", [*SMALL])
-    assert all(told[1::2]), [name for name, said in zip(told[::2], told[1::2], strict=True) if not said]
+    before, *sections = re.split(r"^now (.*)\n", printed, flags=re.M)
+    assert (before, sections[::2]) == ("", [*SMALL])
+    assert all(sections[1::2]), [name for name, said in zip(sections[::2], sections[1::2], strict=True) if not said]
 
 
 LARGE = """
@@ -290,12 +290,12 @@ def test_no_module_imports_it(path):
 def test_what_is_lazy_is_there():
     import jax
 
-    found = {
+    names = {
         ast.unparse(node)
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("lazy.")
     }
-    assert "lazy.lax.sin" in found
-    for name in found:
+    assert "lazy.lax.sin" in names
+    for name in names:
         assert attrgetter(name.removeprefix("lazy."))(jax)

@@ -48,7 +48,7 @@ def test_it_is_read_before(shape, write):
     n = shape[0] * shape[1]
     values = np.arange(n, dtype=np.float32).reshape(shape) * 2 + 1
     expected = write(values.copy())  # NumPy reads first, too
-    for made in (
+    for make in (
         lambda: mx.arange(n).reshape(shape) * 2.0 + 1,
         lambda: (mx.array(values).reshape(-1) * 1.0).reshape(shape),
         lambda: mx.array(values),
@@ -56,7 +56,7 @@ def test_it_is_read_before(shape, write):
         for mode in (ext.reproducible, ext.debug.host_disabled):
             with mode():
                 for _ in range(2):
-                    np.testing.assert_array_equal(np.array(write(made())), expected)
+                    np.testing.assert_array_equal(np.array(write(make())), expected)
 
 
 def written(y, u, i):
@@ -156,8 +156,8 @@ def test_it_is_read_before_whatever_is_between(source, every):
             with ext.reproducible():
                 x = SOURCES[source](e, shape)
                 x[at] = value(x[of], x, mx)
-                found = np.array(after(x)).reshape(shape)
-            np.testing.assert_allclose(found, expected, rtol=2e-3, err_msg=f"{shape} {at} {of}")
+                result = np.array(after(x)).reshape(shape)
+            np.testing.assert_allclose(result, expected, rtol=2e-3, err_msg=f"{shape} {at} {of}")
 
 
 def test_it_is_read_before_once_xla_has_taken_over():
@@ -191,6 +191,6 @@ def test_of_every_kind(dtype):
     with ext.reproducible():
         y = (x.reshape(-1) + 0).reshape(8, 8).astype(getattr(mx, dtype))
         y[1:] = y[:-1]
-        found = np.array(y.astype(mx.float32))
+        result = np.array(y.astype(mx.float32))
     values = np.array(x.astype(getattr(mx, dtype)).astype(mx.float32))
-    np.testing.assert_array_equal(found, np.concatenate([values[:1], values[:-1]]))
+    np.testing.assert_array_equal(result, np.concatenate([values[:1], values[:-1]]))

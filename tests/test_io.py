@@ -102,9 +102,9 @@ def test_gguf_crosses_over():
 def test_safetensors_metadata_cross_over(metadata):
     for writer, reader in ((ours, real), (real, ours), (ours, ours)):
         writer.save_safetensors("a", {"x": writer.ones(2)}, metadata)
-        arrays, found = reader.load("a.safetensors", return_metadata=True)
+        arrays, loaded = reader.load("a.safetensors", return_metadata=True)
         assert list(arrays) == ["x"]
-        assert found == (metadata or {})
+        assert loaded == (metadata or {})
 
 
 def gguf_metadata(mx):
@@ -115,15 +115,15 @@ def gguf_metadata(mx):
 def test_gguf_metadata_cross_over():
     for writer, reader in ((ours, real), (real, ours), (ours, ours)):
         writer.save_gguf("a", {"x": writer.ones(2)}, gguf_metadata(writer))
-        found = reader.load("a.gguf", return_metadata=True)[1]
+        loaded = reader.load("a.gguf", return_metadata=True)[1]
         want = gguf_metadata(real)
-        assert found.keys() == want.keys()
+        assert loaded.keys() == want.keys()
         for key, value in want.items():
             if isinstance(value, real.array):
-                got = found[key] if reader is ours else ours_of(found[key])
+                got = loaded[key] if reader is ours else ours_of(loaded[key])
                 same(got, value, where=key)
             else:
-                assert found[key] == value
+                assert loaded[key] == value
 
 
 def test_the_packages_read_what_we_write():
@@ -132,10 +132,10 @@ def test_the_packages_read_what_we_write():
 
     arrays = several(ours, SAFETENSORS)
     ours.save_safetensors("a", arrays)
-    found = safetensors.numpy.load_file("a.safetensors")
-    assert found.keys() == arrays.keys()
+    contents = safetensors.numpy.load_file("a.safetensors")
+    assert contents.keys() == arrays.keys()
     for name, x in arrays.items():
-        assert found[name].tobytes() == bytes(x)
+        assert contents[name].tobytes() == bytes(x)
     np.savez("b.npz", x=np.asfortranarray(np.arange(6.0).reshape(2, 3)), y=np.arange(3, dtype=">i4"))
     loaded = ours.load("b.npz")
     np.testing.assert_array_equal(np.array(loaded["x"]), np.arange(6.0).reshape(2, 3))
@@ -152,12 +152,12 @@ def test_endings_are_added(name):
         mx.savez(name, mx.ones(2))
         mx.save_safetensors(name, {"x": mx.ones(2)})
         mx.save_gguf(name, {"x": mx.ones(2)}, {})
-        found = sorted(os.listdir())
-        for file in found:
+        names = sorted(os.listdir())
+        for file in names:
             os.remove(file)
         if mx is ours:
-            mine = found
-    assert mine == found
+            mine = names
+    assert mine == names
 
 
 def test_paths(folder):
@@ -833,11 +833,11 @@ def written(folder, mx, save):
 
 
 def some(mx, n=7):
-    made = {
+    arrays = {
         "b": mx.arange(6).reshape(2, 3), "a": mx.ones(3, mx.float16), "zz": mx.array(2.5), "none": mx.zeros((0, 3)),
         "layers.0.weight": mx.array([1, 2, 3], mx.int8), "row": mx.ones((1, 4)), "é\n\"/": mx.full((2, 2), 3.5),
     }  # fmt: skip
-    return dict(list(made.items())[:n])
+    return dict(list(arrays.items())[:n])
 
 
 def views(mx):

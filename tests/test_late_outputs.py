@@ -71,7 +71,7 @@ def grown(mx: Any, lib: Any, make: Any, look: Any) -> tuple[int, list[tuple[int,
     for _ in range(10):
         losses.append(step(x))
         look(losses[-1])
-    background.settle()  # a compile that was begun meanwhile may hold a step's arrays
+    background.settle()  # a compile that began during a step may hold its arrays
     gc.collect()
     kept = (mx.get_active_memory() - before) // WEIGHT
     return kept, [loss.shape for loss in losses]

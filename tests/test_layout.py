@@ -90,10 +90,10 @@ def test_operands_that_lie_otherwise(name: str) -> None:
     f = getattr(mx, name)
     with ext.debug.eager():
         x, y = mx.array(a), mx.array(b)
-        wanted = np.array(f(mx.array(np.ascontiguousarray(a.T)), y))
-        assert np.array_equal(f(x.T, y), wanted)
+        expected = np.array(f(mx.array(np.ascontiguousarray(a.T)), y))
+        assert np.array_equal(f(x.T, y), expected)
         assert np.array_equal(f(y.T, x).T, np.array(f(y, mx.array(np.ascontiguousarray(a.T)))))
-        assert np.array_equal(f(x.T, y).reshape(-1), wanted.reshape(-1))
+        assert np.array_equal(f(x.T, y).reshape(-1), expected.reshape(-1))
 
 
 @pytest.mark.parametrize("shape", [(300, 700), (5, 300, 200), (2, 400, 300), (70000, 4)], ids=str)

@@ -29,7 +29,7 @@ OPS: list[Callable[[Any], Any]] = [lambda x: -x, abs, lambda x: x * 1.5, lambda 
 Pair = tuple[mx.array, np.ndarray]
 
 
-def made(r: random.Random, path: Path) -> Pair:
+def pair(r: random.Random, path: Path) -> Pair:
     """Return an array, created in one of several ways."""
     values = np.random.default_rng(r.randrange(1 << 30)).uniform(0.5, 2, r.choice(SHAPES)).astype(np.float32)
     kind = r.randrange(6)
@@ -77,7 +77,7 @@ def extended(r: random.Random, pairs: list[Pair]) -> None:
 
 def run(seed: int, path: Path) -> None:
     r = random.Random(seed)
-    pairs = [made(r, path) for _ in range(r.randrange(1, 3))]
+    pairs = [pair(r, path) for _ in range(r.randrange(1, 3))]
     if r.random() < 0.9:
         mx.eval([x for x, _ in pairs])
     for _ in range(r.randrange(1, 4)):
@@ -157,16 +157,16 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("kind", MADE)
 @pytest.mark.parametrize("part", PARTS)
-def test_the_whole_is_read_after_a_part(made: str, part: str, monkeypatch) -> None:
+def test_the_whole_is_read_after_a_part(kind: str, part: str, monkeypatch) -> None:
     """Compare reads of other parts and of the whole, after a part was read as a view of the same memory."""
     monkeypatch.setattr(policy, "SMALL_BYTES", 1)
     values = np.random.default_rng(0).normal(size=(100, 300)).astype(np.float32)
     for other in PARTS.values():
         for light in (policy.LIGHT_SECONDS, 0.0):
             monkeypatch.setattr(policy, "LIGHT_SECONDS", light)
-            x = MADE[made](values)
+            x = MADE[kind](values)
             mx.eval(x)
             want = np.array(x)
             first = mx.negative(mx.abs(PARTS[part](x)))

@@ -418,7 +418,7 @@ def test_factorizations_have_one_thread(nested):
         ours.eval(ours.compile(lambda a: note(a) @ a)(ours.array(POSITIVE) + 1))
     assert threads[0] == threads[-1] == {2}
     assert len(threads) > 2
-    assert all(found == {1} for found in threads[1:-1])
+    assert all(counts == {1} for counts in threads[1:-1])
 
 
 def test_the_last_thread_in_gives_blas_its_threads_back():

@@ -26,14 +26,14 @@ def real(path):
 
 
 @pytest.fixture(scope="session")
-def wanted(tmp_path_factory):
+def expected(tmp_path_factory):
     return real(tmp_path_factory.mktemp("failing") / "real")
 
 
 @pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("case", CASES)
-def test_as_real_mlx(case, wanted):
-    want, got = wanted[case], outcome(ours, case)
+def test_as_real_mlx(case, expected):
+    want, got = expected[case], outcome(ours, case)
     if isinstance(want, tuple) or isinstance(got, tuple):
         assert got == want
         return
@@ -42,10 +42,10 @@ def test_as_real_mlx(case, wanted):
         assert g.dtype == w.dtype
 
 
-def test_the_cases_are_both(wanted):
+def test_the_cases_are_both(expected):
     """Assert that the cases include errors and results. Singular integer matrices depend on rounding, so only some
     are named."""
-    refused = {case for case, found in wanted.items() if isinstance(found, tuple)}
+    refused = {case for case, result in expected.items() if isinstance(result, tuple)}
     assert {"inv: one to nine f", "solve: one to nine f", "tri_inv: zeros d", "vmap", "svd: (2, 2) F"} <= refused
     assert not refused & {"beside", "beside, in a state", "beside a gradient", "inv: nearly singular f", "inv: NaN"}
     assert not refused & {"tri_inv: equal rows f", "frobenius: (2, 2) f"}
@@ -166,11 +166,11 @@ def test_a_state_outlives_what_fails_beside_it():
         else:
             np.testing.assert_allclose(np.array(inverse), np.linalg.inv(REGULAR), rtol=1e-5)
         assert total.item() == sum(state[1].tolist())
-    keys, wanted = ours.random.key(1), 0.0
+    keys, expected = ours.random.key(1), 0.0
     for _ in range(6):
         keys, key = ours.random.split(keys)
-        wanted += ours.random.uniform(key=key).item()
-    np.testing.assert_allclose(state[1].tolist(), [wanted, wanted], rtol=1e-6)
+        expected += ours.random.uniform(key=key).item()
+    np.testing.assert_allclose(state[1].tolist(), [expected, expected], rtol=1e-6)
 
 
 @pytest.mark.usefixtures("xla_only")

@@ -71,21 +71,21 @@ def accelerator():
         yield
 
 
-def cells(wanted):
+def cells(is_selected):
     """Return the sweep's cells for which transforms make sense."""
     left_out = ("xla", "special", "compile")
-    return [c for c in worker.all_cells() if c.way not in left_out and wanted(c)]
+    return [c for c in worker.all_cells() if c.way not in left_out and is_selected(c)]
 
 
-def lowered(found):
+def lowered(selection):
     """Return the ops in the programs of these cells, after asserting that all lower. Cells that must raise are
     skipped."""
     seen, failed, count = set(), [], 0
-    for cell in found:
+    for cell in selection:
         case = worker._CASES[cell.case]
         try:
-            given = [g.dtype or cell.dtype for g in case.given]
-            arrays = ways.prepared(mx, ways._values(case, cell.dtype, cell.way), given)
+            dtypes = [g.dtype or cell.dtype for g in case.operands]
+            arrays = ways.prepared(mx, ways._values(case, cell.dtype, cell.way), dtypes)
             mx.random.seed(7)
             out = ways._transformed(mx, case, cell.dtype, cell.way, arrays)
         except Exception:  # any type, because some cases test errors
@@ -108,8 +108,8 @@ def lowered(found):
 
 @pytest.mark.usefixtures("accelerator")
 def test_a_sample_lowers():
-    found = cells(lambda c: c.dtype == "float32")
-    assert lowered(found[:: len(found) // 40])[1] > 20
+    selection = cells(lambda c: c.dtype == "float32")
+    assert lowered(selection[:: len(selection) // 40])[1] > 20
 
 
 def besides(name):
@@ -167,8 +167,8 @@ def test_eigenvalues_where_xla_has_none(name):
     """Compare eigenvalues that LAPACK computes on the host for a TPU, through the same callback."""
     a = large(3, 4, 4)
     function = getattr(mx.linalg, name)
-    found = function(mx.array(a))
-    lower(*program_of(found))
+    result = function(mx.array(a))
+    lower(*program_of(result))
     want = np.sort(np.abs(np.linalg.eigvals(a)))
     with mx.ext.debug.host_disabled(), as_on_an_accelerator("tpu"):
         for got in (function(mx.array(a)), mx.vmap(function)(mx.array(a))):
@@ -262,10 +262,10 @@ def test_the_first_nan_is_found_in_whatever_order_elements_are_compared(axis, mo
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
 def test_truth_is_not_told_by_bits_on_a_gpu(dtype):
     """Assert that truth values do not use bits on a GPU, where XLA takes the wrong ones of complex numbers."""
-    for backend, told in (("gpu", False), ("tpu", True)):
+    for backend, by_bits in (("gpu", False), ("tpu", True)):
         with as_on_an_accelerator(backend):
             text = jax.jit(lambda x: casting.truth(x)).lower(jax.ShapeDtypeStruct((4,), dtype)).as_text()
-        assert ("bitcast_convert" in text) == told
+        assert ("bitcast_convert" in text) == by_bits
 
 
 def trained(steps=10):

@@ -30,7 +30,7 @@ def calls(f, *inputs):
 
 
 @pytest.mark.parametrize(
-    ("f", "wanted"),
+    ("f", "expected"),
     [
         (lambda t, x: jnp.cos(t) * x, 1),
         (lambda t, x: jnp.concatenate([jnp.cos(t), -jnp.sin(t)], -1)[:, 16:48] * x + 1, 1),
@@ -50,8 +50,8 @@ def calls(f, *inputs):
         (lambda t, x: jax.lax.scan(lambda s, r: (s, jnp.cos(t) * x), 0.0, x[:2])[1], 1),
     ],
 )
-def test_what_is_kept(f, wanted):
-    assert calls(f, TABLE, ROWS) == wanted
+def test_what_is_kept(f, expected):
+    assert calls(f, TABLE, ROWS) == expected
 
 
 def test_rope_is_right(xla_only):
@@ -59,8 +59,8 @@ def test_rope_is_right(xla_only):
     rope = mx.compile(lambda x: mx.fast.rope(x, 32, traditional=False, base=1e4, scale=1.0, offset=3))
     angles = (np.arange(64)[:, None] + 3) * 1e4 ** (-np.arange(16) / 16)
     cos, sin = np.cos(angles), np.sin(angles)
-    wanted = np.concatenate([x[..., :16] * cos - x[..., 16:] * sin, x[..., :16] * sin + x[..., 16:] * cos], -1)
+    expected = np.concatenate([x[..., :16] * cos - x[..., 16:] * sin, x[..., :16] * sin + x[..., 16:] * cos], -1)
     with ext.reproducible():
-        np.testing.assert_allclose(np.array(rope(mx.array(x))), wanted, rtol=1e-4, atol=1e-4)
-        gradient = mx.grad(lambda x: (rope(x) * mx.array(wanted)).sum())(mx.array(x))
+        np.testing.assert_allclose(np.array(rope(mx.array(x))), expected, rtol=1e-4, atol=1e-4)
+        gradient = mx.grad(lambda x: (rope(x) * mx.array(expected)).sum())(mx.array(x))
         np.testing.assert_allclose(np.array(gradient), x, rtol=1e-3, atol=1e-3)  # a rotation, and back

@@ -228,10 +228,10 @@ def test_an_object_with_its_own_rule_is_collected() -> None:
 
     scaled = Scaled()
     assert ours.grad(scaled.f)(ours.array(1.0)).item() == 3
-    left = weakref.ref(scaled)
+    reference = weakref.ref(scaled)
     del scaled
     gc.collect()
-    assert left() is None
+    assert reference() is None
 
 
 def test_what_is_never_evaluated_is_freed() -> None:
@@ -284,11 +284,11 @@ for name in ("cache", "wired", "memory"):
         except TypeError:
             print("TypeError")
 """
-    found = [
+    processes = [
         subprocess.run([sys.executable, "-c", program.format(module=m)], capture_output=True, text=True, check=True)
         for m in ("mlx.core", "mxcompat.core")
     ]
-    assert found[0].stdout == found[1].stdout
+    assert processes[0].stdout == processes[1].stdout
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -393,8 +393,8 @@ def test_xla_reads_a_large_result_of_numpy_in_place(donated: bool) -> None:
 def test_numpy_keeps_its_own_memory_outside_of_evaluations() -> None:
     from numpy._core.multiarray import get_handler_name
 
-    given = ours.array(np.ones((300, 300), np.float32))
-    x = given + 1
+    array = ours.array(np.ones((300, 300), np.float32))
+    x = array + 1
     ours.eval(x)
     assert get_handler_name(x._node.value) == "mxcompat"
     assert get_handler_name(np.empty(10**6)) == get_handler_name(np.array(x)) == "default_allocator"
@@ -439,10 +439,10 @@ def _in_chunks(mx: Any, e: Any, c: Any) -> Any:
 
 def _peak_of(mx: Any, function: Callable[..., Any], *arrays: np.ndarray) -> int:
     """Return the peak bytes of a computation, without its arguments. Assert that memory afterwards is as before."""
-    given = [mx.array(a) for a in arrays]
-    mx.eval(given)
+    operands = [mx.array(a) for a in arrays]
+    mx.eval(operands)
     meter = Meter(mx)
-    mx.eval(function(mx, *given))
+    mx.eval(function(mx, *operands))
     meter.note()
     meter.note_peak()
     assert meter.seen[0] == 0
@@ -604,7 +604,7 @@ STEPS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("is_held", [False, True])
 def test_the_memory_of_what_nobody_can_reach_is_taken(step: str, is_held: bool) -> None:
     values = np.random.default_rng(0).normal(size=(256, 256)).astype(np.float32)
-    found = []
+    results = []
 
     def program(mx: Any, lib: Any, meter: Meter) -> None:
         for _ in range(3):
@@ -614,14 +614,14 @@ def test_the_memory_of_what_nobody_can_reach_is_taken(step: str, is_held: bool) 
             y = STEPS[step](mx, x)
             del x
             mx.eval(y)
-            found.append((np.array(y), [np.array(h) for h in held]))
-            assert all(np.array_equal(h, values) for h in found[-1][1])
+            results.append((np.array(y), [np.array(h) for h in held]))
+            assert all(np.array_equal(h, values) for h in results[-1][1])
             del y, held
         meter.note_peak()
 
     both(program)
-    for y, _ in found:
-        np.testing.assert_allclose(y, found[0][0], rtol=1e-6, atol=1e-6)
+    for y, _ in results:
+        np.testing.assert_allclose(y, results[0][0], rtol=1e-6, atol=1e-6)
 
 
 def test_memory_that_others_see_is_not_taken() -> None:
@@ -643,8 +643,8 @@ def test_memory_that_others_see_is_not_taken() -> None:
         y = ours.negative(ours.abs(x))
         del x
         ours.eval(y)
-        wanted = see(ours.array(values))
-        np.testing.assert_array_equal(np.array(seen), np.array(wanted))
+        expected = see(ours.array(values))
+        np.testing.assert_array_equal(np.array(seen), np.array(expected))
 
 
 @pytest.mark.parametrize("kind", ["npy", "safetensors", "npz", "gguf"])

@@ -59,7 +59,7 @@ def outcomes(jobs, folder):
         command = [sys.executable, *run, "tests/mlx_lm_worker.py", str(folder / side), *jobs]
         log = open(folder / f"{side}.log", "w")  # noqa: SIM115
         running.append((side, log, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)))
-    found = []
+    results = []
     try:
         for side, log, process in running:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -67,13 +67,13 @@ def outcomes(jobs, folder):
             log.close()
             text = (folder / f"{side}.log").read_text()
             failed = f"{side}: exit status {process.returncode}\n{text[-3000:]}"
-            found.append(failed if process.returncode != 0 else pickle.loads((folder / side).read_bytes()))
+            results.append(failed if process.returncode != 0 else pickle.loads((folder / side).read_bytes()))
     finally:
         for _, log, process in running:
             process.kill()
             process.wait()
             log.close()
-    return found
+    return results
 
 
 @pytest.fixture(scope="module")

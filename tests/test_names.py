@@ -130,9 +130,9 @@ def test_aliases_are_the_same_function():
 def test_public_functions_are_documented():
     for module in (ours, ours.random, ours.linalg, ours.fft, ours.fast, ours.distributed, ours.metal, ours.cuda):
         for name in dir(module):
-            found = getattr(module, name)
-            if not name.startswith("_") and (inspect.isfunction(found) or isinstance(found, type)):
-                assert inspect.getdoc(found), f"{module.__name__}.{name}"
+            member = getattr(module, name)
+            if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, type)):
+                assert inspect.getdoc(member), f"{module.__name__}.{name}"
 
 
 def test_everything_in_core_is_at_the_top():
@@ -166,12 +166,12 @@ def test_what_a_star_imports(module):
 
 def public_modules() -> list[str]:
     """Every module of MLX without an underscore in its name, below `mlx`: "core", "core.fft", "nn.layers.linear"."""
-    found = ["core", "nn", "optimizers", "utils"]
-    found += [f"core.{name}" for name, value in vars(real).items() if isinstance(value, ModuleType)]
+    names = ["core", "nn", "optimizers", "utils"]
+    names += [f"core.{name}" for name, value in vars(real).items() if isinstance(value, ModuleType)]
     for package in (mlx.nn, mlx.optimizers):
         prefix = package.__name__.removeprefix("mlx.") + "."
-        found += [name for _, name, _ in pkgutil.walk_packages(package.__path__, prefix)]
-    return [name for name in found if not any(part.startswith("_") for part in name.split("."))]
+        names += [name for _, name, _ in pkgutil.walk_packages(package.__path__, prefix)]
+    return [name for name in names if not any(part.startswith("_") for part in name.split("."))]
 
 
 @pytest.mark.parametrize("name", public_modules())
@@ -189,8 +189,8 @@ def test_every_public_name_is_here(name):
 @pytest.mark.parametrize("module", ["core", "nn", "optimizers"])
 def test_type_hints_of_classes_resolve(module):
     """Resolve the type hints of classes, as configuration and command-line libraries do, and of subclasses."""
-    found = importlib.import_module(f"mxcompat.{module}")
-    for kind in vars(found).values():
+    namespace = importlib.import_module(f"mxcompat.{module}")
+    for kind in vars(namespace).values():
         if isinstance(kind, type):
             typing.get_type_hints(kind)
 

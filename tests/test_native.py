@@ -61,11 +61,11 @@ def test_a_single_number_is_read_from_memory(dtype):
     for value in values:
         one = np.array(value, kind)
         with jax.enable_x64(True):
-            made = jax.numpy.asarray(one)
-        for held in (one, made, one.reshape(1, 1), memoryview(one)):
-            found = native.number(held)
-            assert type(found) is type(one.item())
-            assert found == one.item() or found != found != one.item()
+            array = jax.numpy.asarray(one)
+        for held in (one, array, one.reshape(1, 1), memoryview(one)):
+            number = native.number(held)
+            assert type(number) is type(one.item())
+            assert number == one.item() or number != number != one.item()
 
 
 def test_what_is_no_single_number_is_left_to_numpy():
@@ -155,10 +155,10 @@ def fields(node):
 def test_apply_makes_what_python_makes(traces):
     inputs = tuple(Node(None, (), (), avals.aval((3,), mx.float32), t, np.ones(3)) for t in traces)
     for op, params in ((ADD, ()), (SPLIT, ())):
-        made, twin = nodes.apply(op, inputs, params), nodes._apply(op, inputs, params)
-        assert fields(made) == fields(twin)
-        assert made.inputs is inputs
-        assert made.trace == max(traces)
+        node, twin = nodes.apply(op, inputs, params), nodes._apply(op, inputs, params)
+        assert fields(node) == fields(twin)
+        assert node.inputs is inputs
+        assert node.trace == max(traces)
 
 
 @pytest.mark.parametrize("call", [
@@ -172,12 +172,12 @@ def test_where_a_node_was_made(call):
 
 def test_apply_raises_what_python_raises():
     two, three = (Node(None, (), (), avals.aval((n,), mx.float32), 0, np.ones(n)) for n in (2, 3))
-    found = []
+    messages = []
     for apply in (nodes.apply, nodes._apply):
         with pytest.raises(ValueError) as error:
             apply(ADD, (two, three))
-        found.append(str(error.value))
-    assert found[0] == found[1]
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
     for wrong in ([two, two], (two, 5), (two, None)):
         with pytest.raises(TypeError):
             native.apply(ADD, wrong)
@@ -187,21 +187,21 @@ def test_the_place_of_a_function_of_the_core_that_nobody_called():
     """Test the recorded line if a thread starts in a function of the core."""
     x = mx.ones(2)
     mx.eval(x)
-    made = queue.Queue()
-    created.append(made.put)
+    node_queue = queue.Queue()
+    created.append(node_queue.put)
     try:
         _thread.start_new_thread(mx.add, (x, x))
-        node = made.get(timeout=60)
+        node = node_queue.get(timeout=60)
     finally:
-        created.remove(made.put)
+        created.remove(node_queue.put)
     assert node.where[0].co_filename.startswith(nodes.PACKAGE)
 
 
 def test_leaves():
     a = avals.aval((3,), mx.float32)
     data = np.ones(3)
-    made, twin = nodes.leaf(data, a), nodes._leaf(data, a)
-    for leaf in (made, twin):
+    node, twin = nodes.leaf(data, a), nodes._leaf(data, a)
+    for leaf in (node, twin):
         assert (leaf.op, leaf.params, leaf.inputs, leaf.aval, leaf.trace, leaf.where) == (None, (), (), a, 0, None)
         assert leaf.value is data
     before = mx.get_active_memory()
@@ -241,16 +241,16 @@ def test_fields_of_many_nodes(tmp_path):
     mx.save(str(tmp_path / "x.npy"), mx.array(True))
     there = mx.array([1.0, 2.0])
     mx.eval(there)
-    given = [there._node, (there + 1)._node, nodes.scalar(2.0, avals.aval((), avals.float32))]
+    inputs = [there._node, (there + 1)._node, nodes.scalar(2.0, avals.aval((), avals.float32))]
     late = mx.load(str(tmp_path / "x.npy"))._node  # a leaf that reads its value from the file at the first access
-    for of in (given, tuple(given), [], [late], dict.fromkeys([late, *given])):
+    for of in (inputs, tuple(inputs), [], [late], dict.fromkeys([late, *inputs])):
         assert many.unevaluated(of) == many._unevaluated(of)
         assert many.avals_of(of) == many._avals_of(of)
         assert many.arrays_of(of) == many._arrays_of(of)
-    assert many.unevaluated(given) == given[1:2]
+    assert many.unevaluated(inputs) == inputs[1:2]
     for function in (many.unevaluated, many.avals_of, many.arrays_of):
         with pytest.raises(TypeError):
-            function([given[0], None])
+            function([inputs[0], None])
 
 
 def test_store_says_whose_outputs_wait():
@@ -265,11 +265,11 @@ def test_observers_see_every_new_node():
     seen = []
     created.append(seen.append)
     try:
-        made = [Node(None, (), (), None, 0), (mx.array([1.0]) + mx.array([2.0]))._node, mx.array(np.ones(2))._node]
+        new_nodes = [Node(None, (), (), None, 0), (mx.array([1.0]) + mx.array([2.0]))._node, mx.array(np.ones(2))._node]
     finally:
         created.remove(seen.append)
     assert len(seen) == 5
-    assert all(any(n is s for s in seen) for n in made)
+    assert all(any(n is s for s in seen) for n in new_nodes)
 
     def refuse(node):
         raise RuntimeError("refused")
@@ -345,14 +345,14 @@ print(node.apply is node._apply)
 
 def test_a_program_without_it():
     def run(value):
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", PROGRAM],
             capture_output=True,
             text=True,
             env={**os.environ, "MXCOMPAT_NATIVE": value},
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.rstrip().rpartition("\n")
+        assert process.returncode == 0, process.stderr
+        return process.stdout.rstrip().rpartition("\n")
 
     (with_c, _, last), (without, _, also) = run("1"), run("0")
     assert with_c == without
@@ -383,17 +383,17 @@ def test_following_finds_what_python_finds():
         yield mx.concatenate([a, a, a]) * 2.0
         yield mx.linalg.qr(mx.stack([a, b]), stream=mx.cpu)[1] * a
 
-    made = [*graphs()]
+    arrays = [*graphs()]
     outcomes = set()
-    for x in made:
+    for x in arrays:
         code = code_of(x)
-        for y in made:
+        for y in arrays:
             for trace in (0, 1 << 40):
-                found = [path(*code).follow([y._node], [], trace) for path in PATHS]
-                assert (found[0] is None) == (found[1] is None)
-                if found[0] is not None:
-                    assert [*map(list, found[0])] == [*map(list, found[1])]
-                outcomes.add(found[0] is None)
+                results = [path(*code).follow([y._node], [], trace) for path in PATHS]
+                assert (results[0] is None) == (results[1] is None)
+                if results[0] is not None:
+                    assert [*map(list, results[0])] == [*map(list, results[1])]
+                outcomes.add(results[0] is None)
     assert outcomes == {True, False}
 
 
@@ -456,8 +456,8 @@ def test_following_the_body_of_a_capture():
             structure, roots, order, leaves = linearize._walk(*args)
             for path in PATHS:
                 follow = path(structure.code.instructions, structure.code.kinds, roots).follow
-                found = follow([root], capture.placeholders, capture.id)
-                assert found == (order, leaves, [n.aval for n in leaves])
+                result = follow([root], capture.placeholders, capture.id)
+                assert result == (order, leaves, [n.aval for n in leaves])
                 assert follow([root], [root, *capture.placeholders[1:]], capture.id) is None
                 assert follow([root], capture.placeholders[1:], capture.id) is None
                 assert follow([root, root], capture.placeholders, capture.id) is None
@@ -514,11 +514,11 @@ def test_nodes_of_known_avals_and_aliases():
     with Capture([x, y]) as capture:
         inputs = (x, capture.placeholders[1])
         for apply_as in (native.apply_as, nodes._apply_as):
-            made = apply_as(ADD, inputs, (1,), x.aval)
-            assert (made.op, made.params, made.inputs, made.aval) == (ADD, (1,), inputs, x.aval)
-            assert (made.trace, made.value) == (capture.id, None)
-            assert isinstance(made.where[0], CodeType)
-            assert made.inputs is inputs
+            result = apply_as(ADD, inputs, (1,), x.aval)
+            assert (result.op, result.params, result.inputs, result.aval) == (ADD, (1,), inputs, x.aval)
+            assert (result.trace, result.value) == (capture.id, None)
+            assert isinstance(result.where[0], CodeType)
+            assert result.inputs is inputs
         assert native.apply_as(ADD, (), (), x.aval).trace == 0
     for aliases in (native.aliases, nodes._aliases):
         first, second = aliases(ADD, [x, y], 7)
@@ -539,9 +539,9 @@ def test_items_of_a_node():
     (both,) = mx.linalg.qr(mx.stack([x, x]), stream=mx.cpu)[0]._node.inputs
     for first in (0, 1, 2):
         for items in (native.items, nodes._items):
-            made = items(both, first)
-            assert len(made) == 2 - first
-            for k, n in enumerate(made, first):
+            outputs = items(both, first)
+            assert len(outputs) == 2 - first
+            for k, n in enumerate(outputs, first):
                 assert (n.op, n.params, n.inputs) == (nodes.ITEM, (k,), (both,))
                 assert n.params is nodes._index[k]
                 assert (n.aval, n.trace, n.value, n.where) == (both.aval[k], 0, None, None)
@@ -578,10 +578,10 @@ def test_storing_counts_memory(monkeypatch):
     for store in (native.store, nodes._store):
         x = mx.array([1.0, 2.0])
         results = mx.linalg.qr(mx.stack([x, x]), stream=mx.cpu)
-        made = [(x + 1)._node, x.sum()._node, *results[0]._node.inputs]
+        targets = [(x + 1)._node, x.sum()._node, *results[0]._node.inputs]
         counted.clear()
         values = ["two floats", "one", ("both", "results")]
-        store(made, values, 1)
+        store(targets, values, 1)
         assert [v for v, _ in counted] == ["two floats", ("both", "results")]
 
 
@@ -631,10 +631,10 @@ def _trees():
 def test_walks_over_trees():
     for tree in _trees():
         for require in (False, True):
-            found, outs = [], [[], []]
+            structures, outs = [], [[], []]
             for flatten, out in zip((native.flatten, trees._flatten_in_python), outs, strict=True):
-                found.append(flatten(tree, out, require))
-            assert found[0] is found[1]
+                structures.append(flatten(tree, out, require))
+            assert structures[0] is structures[1]
             assert [*map(id, outs[0])] == [*map(id, outs[1])]
             places = []
             for find in (native.find, trees._find_in_python):
@@ -645,12 +645,12 @@ def test_walks_over_trees():
                     places.append((positions, [*map(id, arrays)], [(type(c), len(c), k) for c, k in slots], repr(held)))
             assert places[:3] == places[3:]
         leaves = [f"leaf {k}" for k in range(len(trees.flatten(tree)))]
-        made = [f(tree, iter(leaves)) for f in (native.rebuild, trees._rebuild_in_python)]
-        assert made[0] == made[1]
-        assert repr(made[0]) == repr(made[1])
+        copies = [f(tree, iter(leaves)) for f in (native.rebuild, trees._rebuild_in_python)]
+        assert copies[0] == copies[1]
+        assert repr(copies[0]) == repr(copies[1])
         shapes = [f(tree, itertools.repeat(trees.LEAF)) for f in (native.rebuild, trees._rebuild_in_python)]
         assert shapes[0] == shapes[1]
-        assert [f(shapes[0], iter(leaves)) for f in (native.rebuild, trees._rebuild_in_python)] == made
+        assert [f(shapes[0], iter(leaves)) for f in (native.rebuild, trees._rebuild_in_python)] == copies
         for rebuild in (native.rebuild, trees._rebuild_in_python):
             if leaves:
                 with pytest.raises(StopIteration):
@@ -720,13 +720,13 @@ def test_handles_are_exchanged():
         (arrays._handles, arrays._nodes_of, arrays._exchange),
     ):
         old, new = [mx.array(float(k))._node for k in range(3)], [mx.array(-1.0)._node for _ in range(3)]
-        made = handles(old)
-        assert [type(x) for x in made] == [mx.array] * 3
-        assert nodes_of(made) == old
-        made[1] = mx.array(7.0)
-        exchange(made, old, new)
-        assert [x.item() for x in made] == [-1, 7, -1]
-        assert nodes_of(made)[::2] == new[::2]
+        copies = handles(old)
+        assert [type(x) for x in copies] == [mx.array] * 3
+        assert nodes_of(copies) == old
+        copies[1] = mx.array(7.0)
+        exchange(copies, old, new)
+        assert [x.item() for x in copies] == [-1, 7, -1]
+        assert nodes_of(copies)[::2] == new[::2]
     with pytest.raises(AttributeError):
         native.nodes_of([object.__new__(mx.array)])
 
@@ -785,10 +785,10 @@ def test_what_walks_refuse():
 def test_random_words_are_those_of_python(size, monkeypatch):
     keys = np.random.default_rng(size).integers(0, 2**32, (3, 2), np.uint32)
     fortran = np.asfortranarray(keys)
-    found = threefry.words(keys[0], size), threefry.words_of_each(fortran, size), threefry.chain(keys[1], size % 7)
+    results = threefry.words(keys[0], size), threefry.words_of_each(fortran, size), threefry.chain(keys[1], size % 7)
     monkeypatch.setattr(threefry, "native", None)
     expected = threefry.words(keys[0], size), threefry.words_of_each(keys, size), threefry.chain(keys[1], size % 7)
-    for words, of_python in zip(found, expected, strict=True):
+    for words, of_python in zip(results, expected, strict=True):
         assert words.dtype == np.uint32
         np.testing.assert_array_equal(words, of_python)
 
@@ -825,5 +825,5 @@ print(events)
 def test_an_op_calls_no_audit_hooks():
     """Assert that an op calls no audit hook. Hooks of libraries (filelock, which JAX imports) would double an op's
     time."""
-    done = subprocess.run([sys.executable, "-c", AUDITED], capture_output=True, text=True, check=True, timeout=100)
-    assert done.stdout == "[]\n"
+    process = subprocess.run([sys.executable, "-c", AUDITED], capture_output=True, text=True, check=True, timeout=100)
+    assert process.stdout == "[]\n"

@@ -26,10 +26,10 @@ def _array():
 
 
 def _layer(**entries):
-    made = nn.Module()
+    module = nn.Module()
     for name, value in entries.items():
-        made[name] = value
-    return made
+        module[name] = value
+    return module
 
 
 def _modules():
@@ -59,10 +59,10 @@ def _modules():
 def test_parameters_are_collected_as_by_python(trainable):
     accept = nn.Module.trainable_parameter_filter if trainable else nn.Module.valid_parameter_filter
     for module in _modules():
-        found = native.parameters(module, trainable)
+        parameters = native.parameters(module, trainable)
         expected = _walk.unwrap_module(module, accept, None, None, nn.Module)
-        assert repr(found) == repr(expected)
-        assert _ids(found) == _ids(expected)
+        assert repr(parameters) == repr(expected)
+        assert _ids(parameters) == _ids(expected)
 
 
 def _ids(tree):
@@ -143,10 +143,10 @@ def _planned(module, new, strict):
 def _same(tree):
     """Return a copy of the tree with the same arrays."""
     if isinstance(tree, nn.Module):
-        made = copy.copy(tree)
+        clone = copy.copy(tree)
         for key, value in tree.items():
-            dict.__setitem__(made, key, _same(value))
-        return made
+            dict.__setitem__(clone, key, _same(value))
+        return clone
     if isinstance(tree, dict):
         return {key: _same(value) for key, value in tree.items()}
     return [*map(_same, tree)] if isinstance(tree, list) else tree
@@ -205,17 +205,17 @@ def test_operands_and_results_as_by_python():
         [], [(a[0], a[1], {})], [(a[0], a[1], {"m": a[2], "v": a[3]}), (a[4], a[5], {"m": a[2]})],
         [(a[0], 1.0, {})], [(1.0, a[0], {})], [(a[0], a[1], {"m": 2})], [(a[0], a[1], a[2])], [(a[0], own, {})],
     ):  # fmt: skip
-        found = [native.operands(leaves), steps._operands(leaves)]
-        assert repr(found[0]) == repr(found[1])
-        if found[0] is None:
+        operands = [native.operands(leaves), steps._operands(leaves)]
+        assert repr(operands[0]) == repr(operands[1])
+        if operands[0] is None:
             continue
-        assert [*map(id, found[0][0])] == [*map(id, found[1][0])]
+        assert [*map(id, operands[0][0])] == [*map(id, operands[1][0])]
         results = [mx.array(float(k)) for k in range(8)]
         ends = []
         for assign in (native.assign, steps._assign):
-            given = [(g, p, dict(state)) for g, p, state in leaves]
-            new = assign(given, results)
-            ends.append(([*map(id, new)], [[(k, id(v)) for k, v in state.items()] for _, _, state in given]))
+            entries = [(g, p, dict(state)) for g, p, state in leaves]
+            new = assign(entries, results)
+            ends.append(([*map(id, new)], [[(k, id(v)) for k, v in state.items()] for _, _, state in entries]))
         assert ends[0] == ends[1]
 
 

@@ -112,8 +112,8 @@ LAYERS = [
 ]
 
 
-@pytest.mark.parametrize(("build", "given"), LAYERS)
-def test_layer(build: str, given: str) -> None:
+@pytest.mark.parametrize(("build", "key"), LAYERS)
+def test_layer(build: str, key: str) -> None:
     """Compare parameters, output, gradients, the description and the final random state."""
 
     def run(mx, lib, x):
@@ -135,7 +135,7 @@ def test_layer(build: str, given: str) -> None:
         text = repr(layer)
         return start, value, y, gradients, after, layer(x), text.split(" at 0x")[0], mx.random.uniform(shape=(2,))
 
-    check_on(run, X[given], tol=1e-4)
+    check_on(run, X[key], tol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["RNN", "GRU", "LSTM"])
@@ -366,11 +366,15 @@ def test_activation(name: str, extra: tuple) -> None:
     check_on(run, EDGES.reshape(8, 2), tol=4e-3)
 
 
-@pytest.mark.parametrize("given", [np.ones(3, np.float32), np.array([None]), object(), 1j, [1j], 2**64, None, "text"])
+@pytest.mark.parametrize(
+    "argument", [np.ones(3, np.float32), np.array([None]), object(), 1j, [1j], 2**64, None, "text"]
+)
 @pytest.mark.parametrize("name", sorted({name for name, _ in FUNCTIONS} - {"glu", "tanh"}))
-def test_activation_of_no_array(name: str, given: Any) -> None:
+def test_activation_of_no_array(name: str, argument: Any) -> None:
     """Compare arguments that are no arrays: in MLX activations are compiled functions."""
-    check_on(lambda mx, lib: getattr(lib.nn, name)(given if type(given) is not np.ndarray else np.array(given)))
+    check_on(
+        lambda mx, lib: getattr(lib.nn, name)(argument if type(argument) is not np.ndarray else np.array(argument))
+    )
 
 
 @pytest.mark.parametrize(("name", "extra"), FUNCTIONS)
@@ -570,8 +574,8 @@ def test_namespace() -> None:
 
     import mxcompat.nn
 
-    for made, real in [(mxcompat.nn, mlx.nn), (mxcompat.nn.layers, mlx.nn.layers), (mxcompat.nn.init, mlx.nn.init)]:
-        missing = {n for n in dir(real) if not n.startswith("_")} - set(dir(made))
+    for own, real in [(mxcompat.nn, mlx.nn), (mxcompat.nn.layers, mlx.nn.layers), (mxcompat.nn.init, mlx.nn.init)]:
+        missing = {n for n in dir(real) if not n.startswith("_")} - set(dir(own))
         assert not missing
     for name in dir(mlx.nn):
         cls = getattr(mlx.nn, name)
@@ -646,10 +650,12 @@ def test_layers_call_as_mlxs_do(layer: str) -> None:
             for space, names in zip((mx, mx.fast), functions, strict=True):
                 for name in names:
                     patch.setattr(space, name, _recorded(name, getattr(space, name), seen))
-            made = eval(f"nn.{layer}", {"nn": lib.nn})
-            made(mx.array([1, 2]) if "Embedding" in layer else mx.ones((2, 3, 4 if "Norm" in layer else 64)))
+            module = eval(f"nn.{layer}", {"nn": lib.nn})
+            module(mx.array([1, 2]) if "Embedding" in layer else mx.ones((2, 3, 4 if "Norm" in layer else 64)))
         shapes = [[x.shape if isinstance(x, mx.array) else x for x in args] for _, args, _ in seen]
-        options = [{k: x.shape if isinstance(x, mx.array) else x for k, x in given.items()} for _, _, given in seen]
+        options = [
+            {k: x.shape if isinstance(x, mx.array) else x for k, x in keywords.items()} for _, _, keywords in seen
+        ]
         return [name for name, _, _ in seen], shapes, options
 
     check_on(calls)

@@ -86,13 +86,13 @@ def test_average_gradients_sends_few_messages(monkeypatch, message: int) -> None
             return x * 2 + 1
 
         monkeypatch.setattr(mx.distributed, "all_sum", all_sum)
-        given = lib.utils.tree_map(mx.array, gradients)
+        tree = lib.utils.tree_map(mx.array, gradients)
         mixed = {"x": mx.ones(2), "y": mx.ones(2, dtype=mx.float16)}
         half = {"x": mx.ones(2, dtype=mx.float16)}
         return [
-            lib.nn.average_gradients(given, Group(0), message),
+            lib.nn.average_gradients(tree, Group(0), message),
             lib.nn.average_gradients(mixed, Group(0), message),
-            lib.nn.utils.clip_grad_norm_sharded(given, 1.5, Group(0)),
+            lib.nn.utils.clip_grad_norm_sharded(tree, 1.5, Group(0)),
             lib.nn.utils.clip_grad_norm_sharded(half, 1.5, Group(0)),
             sent,
         ]

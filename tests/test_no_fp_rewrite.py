@@ -58,8 +58,8 @@ NOT_NUMBERS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", NOT_NUMBERS)
 def test_exponentials_of_what_is_written_as_nan(name: str) -> None:
     """Assert that the exponential of NaN is NaN. XLA's result was uninitialized memory."""
-    found = _compiled(lambda x: jnp.exp(NOT_NUMBERS[name](x)), np.ones((4096,), np.float32))
-    assert np.isnan(found).all()
+    result = _compiled(lambda x: jnp.exp(NOT_NUMBERS[name](x)), np.ones((4096,), np.float32))
+    assert np.isnan(result).all()
 
 
 def test_exponentials_of_numbers_in_a_program(xla_only: None) -> None:
@@ -105,8 +105,8 @@ def _compiled(f: Callable[..., Any], *inputs: Any) -> Any:
 
 def test_functions_that_give_back_what_they_are_given() -> None:
     """Evaluate nested conditions over an empty array: the outer condition is called with the inner one's result."""
-    found = mx.zeros((0,))
+    values = mx.zeros((0,))
     with ext.debug.host_disabled():
-        y = mx.log(mx.where(found > 0, mx.where(found > 1, found, 1), 2))
+        y = mx.log(mx.where(values > 0, mx.where(values > 1, values, 1), 2))
         mx.eval(y)
     assert y.shape == (0,)

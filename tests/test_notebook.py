@@ -62,9 +62,9 @@ print(shell.user_ns["mxcompat"].installed(), html(shell.user_ns["mx"].ones(2)), 
 
 def test_in_ipython(tmp_path):
     pytest.importorskip("IPython", reason="IPython is not installed")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SESSION], capture_output=True, text=True, timeout=120,
         env={**os.environ, "PYTHONPATH": str(ROOT), "IPYTHONDIR": str(tmp_path)},
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[:3] == ["mxcompat.core True True", "True True", "False None None"]
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.split("\n")[:3] == ["mxcompat.core True True", "True True", "False None None"]

@@ -22,10 +22,10 @@ nbformat.write(executed(Path(sys.argv[1])), sys.argv[2])
 
 def run(path, out):
     """Return the notebook with its new outputs, run in a separate process: Jupyter starts threads and an event loop."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", RUN, path, out], cwd=ROOT, capture_output=True, text=True, timeout=600
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert process.returncode == 0, process.stderr[-3000:]
     return nbformat.read(out, as_version=4)
 
 
@@ -52,13 +52,13 @@ def test_a_notebook_has_a_picture_and_no_more_bytes_than_it_needs(path):
 
 
 def test_what_fails_is_seen(tmp_path):
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in ("x = 2\nprint(x)\nx + 1", "'a'")])
-    nbformat.write(made, tmp_path / "made.ipynb")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in ("x = 2\nprint(x)\nx + 1", "'a'")])
+    nbformat.write(notebook, tmp_path / "made.ipynb")
     assert [notebooks.shown(cell) for cell in code(run(tmp_path / "made.ipynb", tmp_path / "out.ipynb"))] == [
         ("2\n3", 0),
         ("'a'", 0),
     ]
-    made.cells[0].source = "1 / 0"
-    nbformat.write(made, tmp_path / "made.ipynb")
+    notebook.cells[0].source = "1 / 0"
+    nbformat.write(notebook, tmp_path / "made.ipynb")
     with pytest.raises(AssertionError, match="ZeroDivisionError"):
         run(tmp_path / "made.ipynb", tmp_path / "out.ipynb")

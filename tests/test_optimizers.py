@@ -165,12 +165,12 @@ def test_tuples_of_gradients(gradients: str) -> None:
     """Assert that tuples of gradients work for trees, and that modules refuse them."""
 
     def run(mx, lib):
-        given = eval(gradients, {"mx": mx, "Pair": Pair})
+        value = eval(gradients, {"mx": mx, "Pair": Pair})
         optimizer, model = lib.optim.Adam(0.1), lib.nn.Module()
-        new = optimizer.apply_gradients({"t": given}, {"t": given})
-        model.t = list(given)
+        new = optimizer.apply_gradients({"t": value}, {"t": value})
+        model.t = list(value)
         try:
-            lib.optim.SGD(0.1).update(model, {"t": given})
+            lib.optim.SGD(0.1).update(model, {"t": value})
         except ValueError as error:
             return new, str(error), model.t
         return new
@@ -437,12 +437,12 @@ def test_moves_with_its_state(build: str) -> None:
 
         parameters = arrays(mx, PARAMETERS)
         first = eval(f"optim.{build}", {"optim": lib.optim})
-        found = [step(first, 1)]
+        results = [step(first, 1)]
         filled = type(first).__new__(type(first))
         filled.__dict__.update(copy.deepcopy(vars(first)))
         for other in (pickle.loads(pickle.dumps(first)), copy.deepcopy(first), filled):
-            found.append(step(other, 2))
-        return found, sorted(vars(first)), step(copy.copy(first), 2)
+            results.append(step(other, 2))
+        return results, sorted(vars(first)), step(copy.copy(first), 2)
 
     check_on(run, tol=2e-4)
 

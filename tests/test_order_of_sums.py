@@ -76,10 +76,10 @@ def test_products_of_a_row_or_a_column(shape):
     x = _normal(*shape)
     y = mx.swapaxes(x, -1, -2)
     for a, b in ((x, y), (y, x)):
-        found, expected = np.array(a @ b), np.matmul(np.array(a), np.array(b))
-        assert found.shape == expected.shape
-        assert found.flags.c_contiguous
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+        result, expected = np.array(a @ b), np.matmul(np.array(a), np.array(b))
+        assert result.shape == expected.shape
+        assert result.flags.c_contiguous
+        np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
 
 
 def _weighted(f):

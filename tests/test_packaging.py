@@ -26,9 +26,9 @@ mx.ones((3,)).frobnicate()
 
 def run(*command, cwd, status=0):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True)
-    assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout + done.stderr
+    process = subprocess.run(list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True)
+    assert process.returncode == status, f"exit status {process.returncode}\n{process.stdout}\n{process.stderr}"
+    return process.stdout + process.stderr
 
 
 def test_the_oldest_versions_are_those_of_the_project():
@@ -53,7 +53,7 @@ def test_the_workflows_are_yaml_and_call_what_there_is():
         workflow = yaml.safe_load(path.read_text())
         assert workflow["permissions"] == {"contents": "read"}
         commands = [s["run"] for job in workflow["jobs"].values() for s in job["steps"] if "run" in s]
-        extras = {e for found in re.findall(r"\[([\w,]+)\]", "\n".join(commands)) for e in found.split(",")}
+        extras = {e for group in re.findall(r"\[([\w,]+)\]", "\n".join(commands)) for e in group.split(",")}
         assert extras <= set(PROJECT["optional-dependencies"])
         for file in re.findall(r"(?:tests|examples|\.github)/[\w./]+", "\n".join(commands)):
             assert (ROOT / file).exists()
@@ -135,6 +135,6 @@ def test_type_checkers_see_the_types(environment, tmp_path):
     python = environment / "python"
     for checker in ((environment / "mypy", "--strict"), (environment / "pyright", "--pythonpath", python)):
         run(*checker, "program.py", cwd=tmp_path)
-        found = run(*checker, "wrong.py", cwd=tmp_path, status=1)
-        assert re.findall(r"wrong\.py:(\d+).*error", found) == ["3", "4"]
+        output = run(*checker, "wrong.py", cwd=tmp_path, status=1)
+        assert re.findall(r"wrong\.py:(\d+).*error", output) == ["3", "4"]
     run(python, "program.py", cwd=tmp_path)

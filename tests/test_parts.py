@@ -32,9 +32,9 @@ def several_threads(monkeypatch):
 
 def test_each_part_is_computed_once() -> None:
     for count in (0, 1, 2, 100):
-        found: list[int] = []
-        parts.in_parts(found.append, count)
-        assert sorted(found) == list(range(count))
+        numbers: list[int] = []
+        parts.in_parts(numbers.append, count)
+        assert sorted(numbers) == list(range(count))
 
 
 def test_several_threads_compute() -> None:
@@ -54,10 +54,10 @@ def test_an_error_reaches_the_caller(bad: int) -> None:
 
 
 def test_a_compile_has_a_processor_of_its_own() -> None:
-    done = threading.Event()
-    background.submit(lambda: done.wait(30))
+    finished = threading.Event()
+    background.submit(lambda: finished.wait(30))
     assert parts.threads() == 2
-    done.set()
+    finished.set()
     background.settle()
     assert parts.threads() == 3
 
@@ -78,10 +78,10 @@ def test_products(case: str) -> None:
     if case == "transposed":
         x, y = x.T, y.T
     with blas.one_thread():
-        found = contraction._in_parts(x, y)
-        np.testing.assert_allclose(found, np.matmul(x, y), rtol=1e-5, atol=1e-5)
-    wanted = np.array(real.array(x) @ real.array(y))
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+        result = contraction._in_parts(x, y)
+        np.testing.assert_allclose(result, np.matmul(x, y), rtol=1e-5, atol=1e-5)
+    expected = np.array(real.array(x) @ real.array(y))
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_the_error_function() -> None:
@@ -99,6 +99,6 @@ def test_a_gradient_divides_its_products(monkeypatch) -> None:
     for side in (real, mx):
         grads = side.grad(lambda x, w: side.sin(x @ w.T).sum(), (0, 1))  # noqa: B023
         sides.append([np.array(g) for g in grads(side.array(x), side.array(w))])
-    for wanted, got in zip(*sides, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-4)
+    for expected, got in zip(*sides, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4)
     assert len(divided) == 3

@@ -37,12 +37,12 @@ XLA = "with host_disabled(): mx.eval(mx.sinh(mx.ones((40, 40))) @ mx.ones((40, 4
 
 
 def ran(code, *arguments):
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *arguments, code] if arguments else [sys.executable, "-c", code],
         capture_output=True, text=True, timeout=240, env=os.environ | {"MXCOMPAT_CACHE": "0"}, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def forked(before, inside, after=""):
@@ -112,5 +112,5 @@ PROGRAM = """
 def test_pools_of_a_script(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(PROGRAM))
-    wanted = [([0.0, 2.0], True), ([0.0, 2.0, 4.0], True)]
-    assert ran(str(script), "-m", "mxcompat").splitlines() == [f"spawn {wanted}", f"forkserver {wanted}"]
+    expected = [([0.0, 2.0], True), ([0.0, 2.0, 4.0], True)]
+    assert ran(str(script), "-m", "mxcompat").splitlines() == [f"spawn {expected}", f"forkserver {expected}"]

@@ -39,14 +39,14 @@ def line_of(text):
 def test_a_program_of_ones_own(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     options = ["--html", "page.html", "--trace=trace", "program.py", "--flag", "x"]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "error", "-m", "mxcompat", "profile", *options], cwd=tmp_path, capture_output=True,
         text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    assert done.returncode == 3, done.stderr
-    assert done.stdout == "['--flag', 'x'] (64, 64)\n"
-    assert done.stderr.startswith("program.py --flag x: ")
-    (line,) = (line for line in done.stderr.splitlines() if "program.py:7 " in line)
+    assert process.returncode == 3, process.stderr
+    assert process.stdout == "['--flag', 'x'] (64, 64)\n"
+    assert process.stderr.startswith("program.py --flag x: ")
+    (line,) = (line for line in process.stderr.splitlines() if "program.py:7 " in line)
     assert line.split()[0] == "50"
     assert line.endswith("program.py:7  mx.eval(x)  # here")
     assert "program.py:7" in (tmp_path / "page.html").read_text()
@@ -54,7 +54,7 @@ def test_a_program_of_ones_own(tmp_path):
     with gzip.open(trace) as file:
         names = [event.get("name", "") for event in json.load(file)["traceEvents"]]
     assert names.count(f"evaluate {tmp_path}/program.py:7") == 50
-    assert "open it at" in done.stderr
+    assert "open it at" in process.stderr
 
 
 def test_wrong_command_lines(capsys):

@@ -101,14 +101,14 @@ def test_the_layers_know_their_order():
 def test_no_modules_import_each_other():
     """Assert that modules can be put in an order in which each imports only earlier ones. Packages are left out of the
     imports of their own modules."""
-    left = {}
+    remaining = {}
     for path in SOURCES:
         module = module_name(path)
         names = MODULES.intersection(imports(path, for_types=False))
-        left[module] = {name for name in names if not f"{module}.".startswith(f"{name}.")}
-    while ready := {module for module, names in left.items() if names.isdisjoint(left)}:
-        left = {module: names for module, names in left.items() if module not in ready}
-    assert not left, "these are in an import circle, or import one that is"
+        remaining[module] = {name for name in names if not f"{module}.".startswith(f"{name}.")}
+    while ready := {module for module, names in remaining.items() if names.isdisjoint(remaining)}:
+        remaining = {module: names for module, names in remaining.items() if module not in ready}
+    assert not remaining, "these are in an import circle, or import one that is"
 
 
 def test_files_are_short():
@@ -173,9 +173,9 @@ def test_what_is_not_promised_is_seen():
 
 
 def run(code):
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def test_importing_and_using_it_changes_no_setting_of_jax():
@@ -267,8 +267,8 @@ def _run_ci(home, **environment):
             (home / "bin" / tool).symlink_to(shutil.which(tool))
     environment = {"HOME": str(home), "PATH": f"{home}/bin", "PYENV_ROOT": str(home / "pyenv"), **environment}
     command = [shutil.which("bash"), ROOT / ".ci" / "run"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
-    return done.returncode, re.findall("tested by (.*)", done.stdout), done.stdout + done.stderr
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    return process.returncode, re.findall("tested by (.*)", process.stdout), process.stdout + process.stderr
 
 
 def test_ci_tests_with_the_oldest_and_the_newest_python(tmp_path):
@@ -322,8 +322,8 @@ def test_the_readmes_example_runs():
 
 def test_lint():
     command = [sys.executable, "-m", "ruff", "check", "--quiet", "--output-format=concise", "."]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout
 
 
 @pytest.mark.parametrize("extra", ["test", "examples", "docs", "cuda", "tpu"])
@@ -391,10 +391,10 @@ FACTS = {
 
 def test_thresholds_are_in_one_folder():
     package = ROOT / "mxcompat"
-    found = {p.relative_to(package).as_posix(): list(numbers_at_module_level(p)) for p in SOURCES}
-    thresholds = [found.pop(name) for name in list(found) if name.startswith("_graph/policy/")]
+    by_file = {p.relative_to(package).as_posix(): list(numbers_at_module_level(p)) for p in SOURCES}
+    thresholds = [by_file.pop(name) for name in list(by_file) if name.startswith("_graph/policy/")]
     assert sum(map(len, thresholds)) > 60
-    assert {name: numbers for name, numbers in found.items() if numbers} == FACTS
+    assert {name: numbers for name, numbers in by_file.items() if numbers} == FACTS
 
 
 def test_a_threshold_has_a_name_of_its_own():
@@ -409,7 +409,7 @@ def test_a_threshold_has_a_name_of_its_own():
 
 
 def test_all_rules_are_registered():
-    """Assert that `all_rules` imports each module of rules, whose import is what registers them."""
+    """Assert that `all_rules` imports each module of rules, because the import registers the rules."""
     folder = ROOT / "mxcompat" / "_ops"
     modules = {module_name(path) for path in folder.rglob("*_rules.py") if path.parent != folder}
     assert len(modules) > 10

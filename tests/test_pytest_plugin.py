@@ -26,11 +26,11 @@ def suite(tmp_path):
         def run(*args, status=0):
             command = ["-m", "pytest", "-q", "-p", "pytest_mxcompat", *args]
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-            done = subprocess.run(
+            process = subprocess.run(
                 [sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
             )
-            assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
-            return done.stdout + done.stderr
+            assert process.returncode == status, f"exit status {process.returncode}\n{process.stdout}\n{process.stderr}"
+            return process.stdout + process.stderr
 
         return run
 

@@ -194,11 +194,11 @@ def test_derivatives_with_respect_to_what_is_packed(mode: str, which: str) -> No
                 return mx.quantized_matmul(x, words, scales, *rest, mode=mode)
             return mx.gather_qmm(x, words, scales, *rest, rhs_indices=indices, mode=mode)
 
-        given = {"words": w, "scales": scales, "indices": places}
-        a = given[which]
+        operands = {"words": w, "scales": scales, "indices": places}
+        a = operands[which]
 
         def f(a):
-            return product(**{**given, which: a}).sum()
+            return product(**{**operands, which: a}).sum()
 
         return mx.grad(f)(a) if transform == "grad" else mx.jvp(f, [a], [mx.ones_like(a)])
 

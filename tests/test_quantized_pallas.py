@@ -283,7 +283,7 @@ class TestLowering:
 
 
 class TestFallback:
-    """Whatever Pallas raises, the product is lowered to JAX operations."""
+    """If Pallas raises any exception, the product is lowered to JAX operations."""
 
     def test_a_kernel_that_cannot_be_lowered(self, platform: str, monkeypatch: Any) -> None:
         def kernel(x_ref: Any, *refs: Any, **_: Any) -> None:
@@ -306,7 +306,8 @@ class TestFallback:
         assert "pallas failed" in record.getMessage()
 
     def test_an_unknown_device(self, platform: str) -> None:
-        """JAX 0.12 raises if Triton does not know the GPU. So the kernel is not taken, although it was for another."""
+        """JAX 0.12 raises an error if Triton does not know the GPU. The product then does not use the kernel, although
+        a product for a known GPU did."""
         assert CALLS[platform] in lowered(platform, build)
         replay, specs = arguments.function(*program_of(build()), {})  # type: ignore[misc]
         text = jax.jit(lambda *args: replay(*args)).trace(*specs).lower(lowering_platforms=(platform,)).as_text()

@@ -24,15 +24,15 @@ BLOCK = 100
 def test_random_programs(block: int) -> None:
     """Compare one program for each mode."""
     for seed in range(block * len(NAMES), (block + 1) * len(NAMES)):
-        found = check(seed)
-        assert not found, found
+        report = check(seed)
+        assert not report, report
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("block", range(MANY // BLOCK))
 def test_many_random_programs(block: int) -> None:
-    found, died = run_seeds(range(1000 + BLOCK * block, 1000 + BLOCK * (block + 1)))
-    assert not found, "\n\n".join(found.values())
+    failures, died = run_seeds(range(1000 + BLOCK * block, 1000 + BLOCK * (block + 1)))
+    assert not failures, "\n\n".join(failures.values())
     assert len(died) <= 2, f"real MLX died of the seeds {died}"
 
 
@@ -42,8 +42,8 @@ def check_writes(seed: int) -> None:
     program = lines(seed)
     for want, got in zip(outcomes(real, program), outcomes(ours, program), strict=True):
         if not isinstance(want, Exception):
-            found = testing.differences(want, got)
-            assert not found, "\n".join([*program, *map(str, found)])
+            differences = testing.differences(want, got)
+            assert not differences, "\n".join([*program, *map(str, differences)])
 
 
 @pytest.mark.parametrize("seed", [11, 18, 19, 34, 38, 40, 60, 63, 7180])

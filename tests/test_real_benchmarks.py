@@ -56,9 +56,9 @@ def test_sides_run_in_turn_and_must_agree(monkeypatch):
         return {"result": [results[side]], "parameters": 3}
 
     monkeypatch.setattr(real_sides, "_run", run)
-    found = real_sides.in_turn("module", ["row"], list(results), 3, once=["MLX"])
+    measurements = real_sides.in_turn("module", ["row"], list(results), 3, once=["MLX"])
     assert order == ["mxcompat", "MLX", "mxcompat", "mxcompat"]
-    assert {side: len(runs) for side, runs in found.items()} == {"mxcompat": 3, "MLX": 1}
+    assert {side: len(runs) for side, runs in measurements.items()} == {"mxcompat": 3, "MLX": 1}
     results["MLX"] = 1.1
     with pytest.raises(AssertionError, match="row"):
         real_sides.in_turn("module", ["row"], list(results), 1)
@@ -93,12 +93,12 @@ def tiny(tmp_path_factory):
     """The measurements of each side, of models and programs at a tiny size."""
     root = str(tmp_path_factory.mktemp("models"))
     environment = {**os.environ, "MXCOMPAT_BENCHMARK_SLOW": "1", "OMP_NUM_THREADS": "1"}
-    found = {}
+    measurements = {}
     for side in ("MLX", "mxcompat", *(["PyTorch"] if real_sides.has_torch() else [])):
         command = [sys.executable, "-c", _TINY, side, root]
-        done = subprocess.run(command, cwd=processes.ROOT, env=environment, check=True, stdout=subprocess.PIPE)
-        found[side] = json.loads(done.stdout)
-    return found
+        process = subprocess.run(command, cwd=processes.ROOT, env=environment, check=True, stdout=subprocess.PIPE)
+        measurements[side] = json.loads(process.stdout)
+    return measurements
 
 
 @pytest.mark.parametrize("model", real_models.MODELS, ids=lambda model: model.name)

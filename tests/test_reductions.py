@@ -599,10 +599,10 @@ with contextlib.nullcontext() if {host} else mx.ext.debug.host_disabled():
 @pytest.mark.parametrize("host", [True, False])
 def test_no_wide_copy_is_made(host):
     code = NO_WIDE_COPY.format(host=host)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200)
+    assert process.returncode == 0, process.stderr
     kilobytes_of = {
-        name: int(kilobytes) for name, kilobytes in (line.rsplit(maxsplit=1) for line in done.stdout.splitlines())
+        name: int(kilobytes) for name, kilobytes in (line.rsplit(maxsplit=1) for line in process.stdout.splitlines())
     }
     assert len(kilobytes_of) == 6
     assert max(kilobytes_of.values()) < 160_000, kilobytes_of  # includes room for the compiler; a wide copy has 262 144

@@ -77,10 +77,10 @@ CASES = [
 @pytest.mark.parametrize(("function", "indices", "road"), dict.fromkeys(CASES))
 def test_with_respect_to_indices(function, indices, road):
     def derived(mx):
-        given = scope(mx)
+        names = scope(mx)
 
         def f(x):
-            return eval(function, {**given, "x": x, "k": INDICES[indices](mx, x)})
+            return eval(function, {**names, "x": x, "k": INDICES[indices](mx, x)})
 
         x = mx.array(X)
         return ROADS[road](mx, f, x.astype(mx.int32) if indices == "given" else x)
@@ -91,10 +91,10 @@ def test_with_respect_to_indices(function, indices, road):
 @pytest.mark.parametrize("function", FUNCTIONS[:10])
 def test_indices_that_are_stopped(function):
     def derived(mx):
-        given = scope(mx)
+        names = scope(mx)
 
         def loss(x):
-            return eval(function, {**given, "x": x, "k": mx.stop_gradient(mx.argsort(x))}).sum()
+            return eval(function, {**names, "x": x, "k": mx.stop_gradient(mx.argsort(x))}).sum()
 
         return mx.grad(loss)(mx.array(X))
 
@@ -110,8 +110,8 @@ def test_the_first_argument_that_has_none_is_named(mode, numbers):
         rows, packed = scope(mx)["rows"], scope(mx)["packed" if mode == "affine" else "narrow"]
         others = [*packed, *[None] * (3 - len(packed)), mx.array([0, 1, 2]), mx.array([0, 1, 2])]
         args = [rows, *others]
-        asked = [n for n in numbers if args[n] is not None]
-        return mx.grad(lambda *xs: mx.gather_qmm(*xs, mode=mode).sum(), argnums=asked)(*args)
+        argnums = [n for n in numbers if args[n] is not None]
+        return mx.grad(lambda *xs: mx.gather_qmm(*xs, mode=mode).sum(), argnums=argnums)(*args)
 
     check(derived)
 

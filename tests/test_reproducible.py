@@ -24,9 +24,9 @@ ROOT = Path(__file__).parent.parent
 def run(program: str, first: int, last: int, path: Path, **more: str) -> list[str]:
     command = [sys.executable, "-m", "tests.reproducible_worker", program, str(first), str(last), str(path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MXCOMPAT_REPRODUCIBLE": "1", **more}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.splitlines()
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -42,13 +42,13 @@ def test_a_restarted_run_goes_on_as_the_first_did(program: str, tmp_path: Path) 
 
 def repeated(program: str, times: int) -> list[str]:
     """Return the bits of the first step, repeated from the same state."""
-    made = PROGRAMS[program]()
-    start = {name: np.array(value) for name, value in made.state().items()}
-    found = []
+    workload = PROGRAMS[program]()
+    start = {name: np.array(value) for name, value in workload.state().items()}
+    digests = []
     for _ in range(times):
-        made.restore({name: mx.array(value) for name, value in start.items()})
-        found.append(digest(made.step(0)))
-    return found
+        workload.restore({name: mx.array(value) for name, value in start.items()})
+        digests.append(digest(workload.step(0)))
+    return digests
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -116,12 +116,12 @@ def test_a_huge_derivative_is_cut_in_the_same_way_each_time(plans) -> None:
 
     with ext.reproducible():
         x = mx.array(np.linspace(0, 1, 6, dtype=np.float32))
-        found = []
+        gradients = []
         for _ in range(3):
-            found.append(np.array(mx.grad(loop)(x)))
-            found.append(np.array(mx.grad(loop)(x * 1)))  # together with another computation
-    for got in found[2:]:
-        np.testing.assert_array_equal(got, found[0])
+            gradients.append(np.array(mx.grad(loop)(x)))
+            gradients.append(np.array(mx.grad(loop)(x * 1)))  # together with another computation
+    for got in gradients[2:]:
+        np.testing.assert_array_equal(got, gradients[0])
     assert sum(isinstance(p, Segments | Split) for p in plans) >= 3
 
 
@@ -183,10 +183,10 @@ def test_codes_of_random_weights_are_compiled_in_the_end(flags: str) -> None:
     inherited = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     environment = {**inherited, "PYTHONPATH": str(ROOT), "MXCOMPAT_REPRODUCIBLE": "1", "MXCOMPAT_HOST": "0",
                    "JAX_ENABLE_COMPILATION_CACHE": "0", **({"XLA_FLAGS": flags} if flags else {})}  # fmt: skip
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", QUANTIZED], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
     )
-    assert done.returncode == 0, done.stderr
-    words, _, left = done.stdout.strip().rpartition("]] ")
+    assert process.returncode == 0, process.stderr
+    words, _, printed_flags = process.stdout.strip().rpartition("]] ")
     assert words == "[[2733370010, 3722984361"  # the words of real MLX
-    assert left == (flags or "None")
+    assert printed_flags == (flags or "None")

@@ -64,6 +64,6 @@ def test_sums_of_what_is_repeated(changed):
     x = mx.array(np.random.default_rng(1).standard_normal(1 << 16).astype(np.float32))
     f = mx.compile(lambda x: changed(mx.tile(x, 20)).sum())
     want = np.tile(np.array(changed(x), np.float64), 20).sum()
-    found = {f(x).item() for _ in range(50)}
-    assert len(found) == 1
-    np.testing.assert_allclose(found.pop(), want, rtol=1e-4)
+    sums = {f(x).item() for _ in range(50)}
+    assert len(sums) == 1
+    np.testing.assert_allclose(sums.pop(), want, rtol=1e-4)

@@ -22,8 +22,10 @@ OTHER, DIRECTION = (RNG.uniform(-1, 1, (4, 4)).astype(np.float32) for _ in range
 PLACES = np.array([2, 0, 2, 1])
 
 
-def attention(mx, x, **given):
-    return mx.fast.scaled_dot_product_attention(x[None, None], 2 * x[None, None], x[None, None] + 1, scale=0.5, **given)
+def attention(mx, x, **options):
+    return mx.fast.scaled_dot_product_attention(
+        x[None, None], 2 * x[None, None], x[None, None] + 1, scale=0.5, **options
+    )
 
 
 STEP = {
@@ -117,13 +119,13 @@ def by_mlx(way, step):
 def test_second_derivatives(name):
     """Compare second derivatives of a scalar: all mode orders agree, even if MLX has only one of them."""
     before = events.stats.compiles
-    found = [np.array(way(ours, chain(ours, STEP[name]), ours.array(X), ours.array(DIRECTION))) for way in WAYS]
+    results = [np.array(way(ours, chain(ours, STEP[name]), ours.array(X), ours.array(DIRECTION))) for way in WAYS]
     assert events.stats.compiles == before
-    wanted = [by_mlx(way, STEP[name]) for way in WAYS]
-    limit = 2e-3 * max(1.0, float(np.abs(found[1]).max()))
-    for got in found[2:]:
-        np.testing.assert_allclose(got, found[1], atol=limit)
-    for way, got, want in zip(WAYS, found, wanted, strict=True):
+    expected = [by_mlx(way, STEP[name]) for way in WAYS]
+    limit = 2e-3 * max(1.0, float(np.abs(results[1]).max()))
+    for got in results[2:]:
+        np.testing.assert_allclose(got, results[1], atol=limit)
+    for way, got, want in zip(WAYS, results, expected, strict=True):
         if want is not None:
             np.testing.assert_allclose(got, want, atol=limit, err_msg=way.__name__)
 
@@ -186,13 +188,13 @@ COMPLEX_STEPS = {
 @pytest.mark.parametrize("name", COMPLEX_STEPS)
 def test_of_complex_statistics(name):
     f, x = COMPLEX_STEPS[name], np.array([1, 2, 4], np.float32)
-    found = []
+    results = []
     for mx in (real, ours):
         grad = mx.grad(lambda x, mx=mx: f(mx, x))
         second = mx.grad(lambda x, grad=grad: grad(x)[0])(mx.array(x))
         along = mx.jvp(grad, [mx.array(x)], [mx.array(x * x)])[1][0]
-        found.append([np.array(second), np.array(along)])
-    for want, got in zip(*found, strict=True):
+        results.append([np.array(second), np.array(along)])
+    for want, got in zip(*results, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
@@ -205,12 +207,12 @@ def test_of_extremes_of_complex_numbers(f):
         return mx.grad(lambda x: (mx.real(f(x)) + 2 * mx.imag(f(x))).sum())
 
     z = np.array([0.2 + 0.3j, 0.5 - 0.1j, -1 + 2j], np.complex64)
-    found = []
+    results = []
     for mx in (real, ours):
         first = gradient(mx, lambda x, mx=mx: f(mx, x))
         second = gradient(mx, first)(mx.array(z))
-        found.append([np.array(second), np.array(mx.jvp(first, [mx.array(z)], [mx.array(z * z)])[1][0])])
-    for want, got in zip(*found, strict=True):
+        results.append([np.array(second), np.array(mx.jvp(first, [mx.array(z)], [mx.array(z * z)])[1][0])])
+    for want, got in zip(*results, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 

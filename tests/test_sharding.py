@@ -75,9 +75,9 @@ def test_the_example(tmp_path):
 def test_a_training_step_for_256_devices():
     """Check the claims of docs/scaling.md: the collectives of each layout, their numbers of devices, their bytes."""
     (out,) = run(("tests/sharding_pod.py",), devices=256)
-    found = json.loads(out)
-    size, loss = found["parameters"], 4
-    collectives = {name: [tuple(c) for c in cs] for name, cs in found["collectives"].items()}
+    report = json.loads(out)
+    size, loss = report["parameters"], 4
+    collectives = {name: [tuple(c) for c in cs] for name, cs in report["collectives"].items()}
     assert collectives["data parallel"] == [("all-reduce", size + loss, 256)]
     assert sorted(collectives["fully sharded, told"]) == [
         ("all-gather", size // 2, 256),
@@ -113,8 +113,8 @@ def test_collectives_are_read_off_the_text():
         "  %c = f32[1,16]{1,0} collective-permute(%a), channel_id=5, source_target_pairs={{0,2},{1,3}}, metadata={}",
         "  %f = f32[16,8]{1,0} fusion(%all-reduce.1), kind=kLoop",
     )
-    found = collectives(text)
-    assert found == [
+    result = collectives(text)
+    assert result == [
         Collective("all-reduce", 512, 2),
         Collective("all-gather", 32, 4),
         Collective("all-reduce", 17, 4),
@@ -122,7 +122,7 @@ def test_collectives_are_read_off_the_text():
         Collective("all-gather", 32, 4),
         Collective("collective-permute", 64, 2),
     ]
-    assert summary(found[:3]) == (
+    assert summary(result[:3]) == (
         "1 all-reduce among 2 devices of 512 bytes, 1 all-gather among 4 devices of 32 bytes, "
         "1 all-reduce among 4 devices of 17 bytes"
     )

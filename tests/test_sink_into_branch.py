@@ -26,16 +26,16 @@ def inside(f, *inputs):
     return [op.name.removeprefix("stablehlo.") for op in case.regions[1].blocks[0].operations]
 
 
-def summed(made):
+def summed(function):
     def f(x):
-        y = made(x)
+        y = function(x)
         return jax.lax.cond(x[0, 0] > 3, lambda: jnp.sum(y), lambda: 1.0), y.sum()
 
     return f
 
 
 @pytest.mark.parametrize(
-    ("made", "wanted"),
+    ("function", "expected"),
     [
         (lambda x: x * 2 + 1, {"multiply", "add"}),
         (lambda x: jnp.sin(x) + x, {"sine", "add"}),
@@ -46,9 +46,9 @@ def summed(made):
         (lambda x: x @ x.T, set()),
     ],
 )
-def test_what_is_computed_in_a_branch(made, wanted):
+def test_what_is_computed_in_a_branch(function, expected):
     always = {"constant", "broadcast_in_dim", "convert", "reduce", "return"}
-    assert set(inside(summed(made), X)) - always == wanted
+    assert set(inside(summed(function), X)) - always == expected
 
 
 def test_long_computations_stay(monkeypatch):
@@ -67,7 +67,7 @@ def test_the_place_of_the_largest_is_searched_for_in_a_branch(xla_only):
     x = np.random.default_rng(0).standard_normal((2, 8, 8, 3)).astype(np.float32)
     pooled = mx.compile(mx.grad(lambda x: mx.max(mx.tanh(x).reshape(2, 4, 2, 4, 2, 3), (2, 4)).sum()))
     with ext.reproducible():
-        found = np.array(pooled(mx.array(x)))
+        result = np.array(pooled(mx.array(x)))
     windows = x.reshape(2, 4, 2, 4, 2, 3)
     first = windows == windows.max((2, 4), keepdims=True)
-    np.testing.assert_allclose(found, np.where(first.reshape(x.shape), 1 - np.tanh(x) ** 2, 0), rtol=1e-4)
+    np.testing.assert_allclose(result, np.where(first.reshape(x.shape), 1 - np.tanh(x) ** 2, 0), rtol=1e-4)

@@ -64,7 +64,7 @@ def test_more_than_there_is(name, failed_jobs):
         assert "In the evaluation of [" in caught.value.__notes__[0]
     assert y.tolist() == [2.0, 3.0]
     settle()
-    assert all("Unable to allocate" in told for told in failed_jobs)  # a retry may have compiled it
+    assert all("Unable to allocate" in message for message in failed_jobs)  # a retry may have compiled it
     failed_jobs.clear()
 
 

@@ -149,8 +149,8 @@ def test_vmap() -> None:
 
 
 def test_unique_is_lazy_and_can_be_compiled() -> None:
-    found = ours.compile(lambda x: ours.unique(x, size=3, return_counts=True))(ours.array([2, 1, 2, 3]))
-    assert [x.tolist() for x in found] == [[1, 2, 3], [1, 2, 1]]
+    results = ours.compile(lambda x: ours.unique(x, size=3, return_counts=True))(ours.array([2, 1, 2, 3]))
+    assert [x.tolist() for x in results] == [[1, 2, 3], [1, 2, 1]]
 
 
 @pytest.mark.parametrize("expression", cases(SORTING))

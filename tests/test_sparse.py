@@ -19,8 +19,8 @@ V = rng.normal(size=6).astype(np.float32)
 pytestmark = pytest.mark.usefixtures("tier")
 
 
-def close(found, wanted):
-    np.testing.assert_allclose(np.array(found), np.array(wanted), rtol=1e-5, atol=1e-6)
+def close(result, expected):
+    np.testing.assert_allclose(np.array(result), np.array(expected), rtol=1e-5, atol=1e-6)
 
 
 @pytest.fixture
@@ -72,10 +72,10 @@ def test_gradients(s):
     def f(values, d):
         return ((s.with_values(values) @ d) ** 2).sum()
 
-    wanted = jax.grad(by_jax, (0, 1))(bcoo.data, D)
+    expected = jax.grad(by_jax, (0, 1))(bcoo.data, D)
     for g in (mx.grad(f, (0, 1)), mx.compile(mx.grad(f, (0, 1)))):
-        for found, one in zip(g(s.values, mx.array(D)), wanted, strict=True):
-            close(found, one)
+        for result, one in zip(g(s.values, mx.array(D)), expected, strict=True):
+            close(result, one)
     _, tangent = mx.jvp(f, [s.values, mx.array(D)], [s.values, mx.array(D)])
     close(tangent[0], jax.jvp(by_jax, (bcoo.data, D), (bcoo.data, D))[1])
     close(mx.grad(lambda v: mx.sin(s.with_values(v).todense()).sum())(s.values), np.cos(A[np.nonzero(A)]))

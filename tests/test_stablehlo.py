@@ -19,8 +19,8 @@ pytest.importorskip("flatbuffers", reason="flatbuffers is not installed: pip ins
 X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 
 
-def close(found, wanted):
-    np.testing.assert_allclose(np.array(found), np.array(wanted), rtol=1e-5, atol=1e-6)
+def close(result, expected):
+    np.testing.assert_allclose(np.array(result), np.array(expected), rtol=1e-5, atol=1e-6)
 
 
 def mlp():
@@ -114,11 +114,11 @@ def test_trees_and_dtypes(tmp_path):
 
     args = {"w": mx.array(X.T), "n": mx.array([2**40])}, (mx.array(X, mx.float64), mx.array([1, 2], mx.uint8))
     export(f, *args).save(tmp_path / "f.bin")
-    again, wanted = load(tmp_path / "f.bin")(*args), f(*args)
-    close(again["b"], wanted["b"])
-    for found, one in zip(again["a"], wanted["a"], strict=True):
-        assert found.dtype == one.dtype
-        assert found.tolist() == one.tolist()
+    again, expected = load(tmp_path / "f.bin")(*args), f(*args)
+    close(again["b"], expected["b"])
+    for result, one in zip(again["a"], expected["a"], strict=True):
+        assert result.dtype == one.dtype
+        assert result.tolist() == one.tolist()
 
 
 def test_axes_as_vmap_takes_them():

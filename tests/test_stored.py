@@ -58,13 +58,13 @@ def quantized(shape: tuple[int, ...], how: Scheme, dtype: str, seed: int = 0) ->
     return [scales, None, words], np.array(exact).astype(np.float64)
 
 
-def near(found: Any, x: Any, matrix: Any, dtype: str) -> None:
+def near(result: Any, x: Any, matrix: Any, dtype: str) -> None:
     """Assert that a product is within float32's rounding errors of the exact sum."""
     exact, large = x.astype(np.float64) @ matrix, np.abs(matrix).max()  # codes are scaled before a bias is added
     size = np.abs(x.astype(np.float64)) @ np.maximum(np.abs(matrix), large / 4)
-    assert found.dtype == DTYPES[dtype]
-    assert found.shape == exact.shape
-    error = np.abs(found.astype(np.float64) - exact)
+    assert result.dtype == DTYPES[dtype]
+    assert result.shape == exact.shape
+    error = np.abs(result.astype(np.float64) - exact)
     assert (error <= STEP[dtype] * np.maximum(np.abs(exact), 2.0**-14) + 1e-6 * size).all()
 
 
@@ -87,11 +87,11 @@ def test_quantized(how, transpose, instructions):
             for count in ROWS:
                 inner = columns if transpose else rows
                 x = np.random.default_rng(1).standard_normal((count, inner)).astype(DTYPES[dtype])
-                found = multiplied(x, stored(how, *parts), (), transpose, DTYPES[dtype])
-                near(found, x, matrix.T if transpose else matrix, dtype)
+                result = multiplied(x, stored(how, *parts), (), transpose, DTYPES[dtype])
+                near(result, x, matrix.T if transpose else matrix, dtype)
                 if instructions != "amx" or dtype != "bfloat16":  # AMX sums in another order
                     alone = multiplied(x[:1], stored(how, *parts), (), transpose, DTYPES[dtype])
-                    assert np.array_equal(found[:1], alone)
+                    assert np.array_equal(result[:1], alone)
 
 
 @pytest.mark.parametrize("how", SCHEMES, ids=str)
@@ -105,8 +105,8 @@ def test_like_mlx(how, transpose):
         want = mlx.core.quantized_matmul(
             mlx.core.array(x), words, scales, biases, transpose, how.group_size, how.bits, how.mode
         )
-        found = multiplied(x, stored(how, *parts), (), transpose, DTYPES["float32"])
-        np.testing.assert_allclose(found, np.array(want), rtol=1e-5, atol=1e-5 * np.abs(np.array(want)).max())
+        result = multiplied(x, stored(how, *parts), (), transpose, DTYPES["float32"])
+        np.testing.assert_allclose(result, np.array(want), rtol=1e-5, atol=1e-5 * np.abs(np.array(want)).max())
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -117,10 +117,10 @@ def test_half_precision(dtype, transpose, instructions):
         matrix = rng.standard_normal((outer, inner) if transpose else (inner, outer)).astype(DTYPES[dtype])
         for count in ROWS:
             x = rng.standard_normal((count, inner)).astype(DTYPES[dtype])
-            (found,) = multiply_stored(x[None], dense(matrix), transpose, DTYPES[dtype])
-            near(found, x, (matrix.T if transpose else matrix).astype(np.float64), dtype)
+            (result,) = multiply_stored(x[None], dense(matrix), transpose, DTYPES[dtype])
+            near(result, x, (matrix.T if transpose else matrix).astype(np.float64), dtype)
             (alone,) = multiply_stored(x[None, -1:], dense(matrix), transpose, DTYPES[dtype])
-            assert np.array_equal(found[-1:], alone)
+            assert np.array_equal(result[-1:], alone)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -132,8 +132,8 @@ def test_products_of_arrays_of_half_precision(dtype):
     ):  # fmt: skip
         x, y = (rng.standard_normal(shape).astype(DTYPES[dtype]) for shape in (left, right))
         turned = np.ascontiguousarray(y.swapaxes(-1, -2)).swapaxes(-1, -2) if y.ndim > 1 else y
-        for given in (y, turned, y[..., ::1]):
-            near(multiply_halves(x, given, DTYPES[dtype]), x, given.astype(np.float64), dtype)
+        for operand in (y, turned, y[..., ::1]):
+            near(multiply_halves(x, operand, DTYPES[dtype]), x, operand.astype(np.float64), dtype)
         if y.ndim == 2:
             near(multiply_halves(x, y[:, ::-1], DTYPES[dtype]), x, y[:, ::-1].astype(np.float64), dtype)
     assert multiply_halves(x, y.astype(np.float32), DTYPES["float32"]) is None
@@ -146,8 +146,8 @@ def test_a_product_of_any_of_the_dtypes():
     for kind in DTYPES.values():
         x = np.random.default_rng(0).standard_normal((3, 128)).astype(kind)
         mixed = [parts[0], parts[1].astype(np.float32), parts[2]]
-        for given in (parts, mixed):
-            near(multiplied(x, stored(how, *given), (), True, DTYPES["float32"]), x, matrix.T, "float32")
+        for arrays in (parts, mixed):
+            near(multiplied(x, stored(how, *arrays), (), True, DTYPES["float32"]), x, matrix.T, "float32")
     assert stored(how, parts[0].astype(np.float64), *parts[1:]) is None
     assert stored(Scheme("affine", 8, 4), *parts) is None
 
@@ -164,24 +164,24 @@ def test_special_values(how, instructions):
     for rows in (x, x[:1], x[1:2], x[2:3]):
         with np.errstate(all="ignore"):
             want = rows.astype(np.float64) @ matrix.T
-        found = multiplied(rows, stored(how, *parts), (), True, DTYPES["float32"])[:, clear]
+        result = multiplied(rows, stored(how, *parts), (), True, DTYPES["float32"])[:, clear]
         want = want[:, clear]
-        np.testing.assert_array_equal(np.isnan(found), np.isnan(want))
-        np.testing.assert_array_equal(found[np.isinf(want)], want[np.isinf(want)])
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(want))
+        np.testing.assert_array_equal(result[np.isinf(want)], want[np.isinf(want)])
     halves = np.tile(x, (10, 1)).astype(DTYPES["bfloat16"])
     with np.errstate(all="ignore"):
         exact = halves.astype(np.float64) @ matrix.T
-    found = multiplied(halves, stored(how, *parts), (), True, DTYPES["bfloat16"])[:, clear].astype(np.float64)
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(exact[:, clear]))
-    np.testing.assert_array_equal(found[np.isinf(exact[:, clear])], exact[:, clear][np.isinf(exact[:, clear])])
+    result = multiplied(halves, stored(how, *parts), (), True, DTYPES["bfloat16"])[:, clear].astype(np.float64)
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(exact[:, clear]))
+    np.testing.assert_array_equal(result[np.isinf(exact[:, clear])], exact[:, clear][np.isinf(exact[:, clear])])
     if how.mode == "affine":
         parts[0][2, 1], parts[1][3, 0] = np.inf, np.nan
-        found = multiplied(halves[3::4], stored(how, *parts), (), True, DTYPES["bfloat16"])[0].astype(np.float32)
-        assert not np.isfinite(found[[2, 3]]).any()
-        assert np.isfinite(np.delete(found, [2, 3])).all()
-        found = multiplied(x[3:], stored(how, *parts), (), True, DTYPES["float32"])[0]
-        assert not np.isfinite(found[[2, 3]]).any()
-        assert np.isfinite(np.delete(found, [2, 3])).all()
+        result = multiplied(halves[3::4], stored(how, *parts), (), True, DTYPES["bfloat16"])[0].astype(np.float32)
+        assert not np.isfinite(result[[2, 3]]).any()
+        assert np.isfinite(np.delete(result, [2, 3])).all()
+        result = multiplied(x[3:], stored(how, *parts), (), True, DTYPES["float32"])[0]
+        assert not np.isfinite(result[[2, 3]]).any()
+        assert np.isfinite(np.delete(result, [2, 3])).all()
 
 
 def test_small_floats_that_are_special():
@@ -190,8 +190,8 @@ def test_small_floats_that_are_special():
     for scale in (0, 1, 100, 127, 250, 254, 255):
         scales = np.full((8, 1), scale, np.uint8)
         want = mlx.core.dequantize(mlx.core.array(words), mlx.core.array(scales), mode="mxfp8", dtype=mlx.core.float32)
-        found = elements(Scheme("mxfp8", 32, 8), scales, None, words, DTYPES["float32"], DTYPES["float32"])
-        np.testing.assert_array_equal(found, np.array(want))
+        result = elements(Scheme("mxfp8", 32, 8), scales, None, words, DTYPES["float32"], DTYPES["float32"])
+        np.testing.assert_array_equal(result, np.array(want))
 
 
 @pytest.mark.parametrize("how", SCHEMES, ids=str)
@@ -203,8 +203,8 @@ def test_elements_have_the_bits_of_mlx(how, dtype, instructions):
     want = mlx.core.dequantize(
         words, scales, biases, how.group_size, how.bits, how.mode, dtype=getattr(mlx.core, dtype)
     )
-    found = elements(how, *parts, kind if how.mode == "affine" else DTYPES["float32"], kind)
-    assert np.array_equal(found.view(np.uint8), as_numpy(want).view(np.uint8))
+    result = elements(how, *parts, kind if how.mode == "affine" else DTYPES["float32"], kind)
+    assert np.array_equal(result.view(np.uint8), as_numpy(want).view(np.uint8))
 
 
 def test_chosen_matrices(instructions):
@@ -215,13 +215,13 @@ def test_chosen_matrices(instructions):
         x = rng.standard_normal((7, rows, 128)).astype(np.float32)
         for count in (1, 9, 400):
             lhs, rhs = rng.integers(0, 7, count), rng.integers(0, 5, count)
-            found = gathered(x, stored(how, *parts), lhs, rhs, True, DTYPES["float32"])
-            near(found, x[lhs], matrices[rhs].swapaxes(-1, -2), "float32")
+            result = gathered(x, stored(how, *parts), lhs, rhs, True, DTYPES["float32"])
+            near(result, x[lhs], matrices[rhs].swapaxes(-1, -2), "float32")
     units = rng.uniform(1, 2, 5).astype(np.float32)
     nvfp4 = Scheme("nvfp4", 16, 4)
     parts, matrices = quantized((5, 24, 128), nvfp4, "float32")
-    found = gathered(x, stored(nvfp4, *parts, units), lhs, rhs, True, DTYPES["float32"])
-    near(found, x[lhs], (matrices * units[:, None, None])[rhs].swapaxes(-1, -2), "float32")
+    result = gathered(x, stored(nvfp4, *parts, units), lhs, rhs, True, DTYPES["float32"])
+    near(result, x[lhs], (matrices * units[:, None, None])[rhs].swapaxes(-1, -2), "float32")
     outside = gathered(x[:2], stored(nvfp4, *parts), np.array([0, 0]), np.array([-3, 70]), True, DTYPES["float32"])
     near(outside, x[[0, 0]], matrices[[0, 4]].swapaxes(-1, -2), "float32")
 
@@ -230,11 +230,11 @@ def test_batches_and_what_does_not_lie_in_order():
     how = Scheme("affine", 32, 4)
     parts, matrices = quantized((2, 1, 3, 16, 64), how, "float32")
     x = np.random.default_rng(0).standard_normal((5, 1, 64, 2)).astype(np.float32).swapaxes(-1, -2)
-    found = multiplied(x, stored(how, *parts), (2, 1, 3), True, DTYPES["float32"])
-    near(found, x, matrices.swapaxes(-1, -2), "float32")
+    result = multiplied(x, stored(how, *parts), (2, 1, 3), True, DTYPES["float32"])
+    near(result, x, matrices.swapaxes(-1, -2), "float32")
     every_other = [p[:, :, ::2, ::3] for p in parts]
-    found = multiplied(x, stored(how, *every_other), (2, 1, 2), True, DTYPES["float32"])
-    near(found, x, matrices[:, :, ::2, ::3].swapaxes(-1, -2), "float32")
+    result = multiplied(x, stored(how, *every_other), (2, 1, 2), True, DTYPES["float32"])
+    near(result, x, matrices[:, :, ::2, ::3].swapaxes(-1, -2), "float32")
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -250,10 +250,10 @@ def test_casts(dtype, instructions):
         )
         some = np.random.default_rng(0).integers(0, 1 << 32, 1 << 20, np.uint32)
         floats = np.concatenate([near_ties.ravel(), some, some & 0x807FFFFF | 0x33000000]).view(np.float32)
-        for given in (floats, floats[:7], floats[5:38]):
-            back = np.empty(given.shape, np.uint16)
-            native.cast_halves(back, given, code, 1)
-            want = given.astype(kind)
+        for source in (floats, floats[:7], floats[5:38]):
+            back = np.empty(source.shape, np.uint16)
+            native.cast_halves(back, source, code, 1)
+            want = source.astype(kind)
             np.testing.assert_array_equal(np.isnan(back.view(kind)), np.isnan(want))
             np.testing.assert_array_equal(back[~np.isnan(want)], want.view(np.uint16)[~np.isnan(want)])
 
@@ -345,5 +345,7 @@ for _ in range(3):
 print("done")
 """
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment)
-    assert done.stdout == "done\n", done.stderr
+    process = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment
+    )
+    assert process.stdout == "done\n", process.stderr

@@ -370,15 +370,15 @@ def test_a_parameter_may_be_a_property(layer: str) -> None:
 
             return property(lambda self: seen.append(name) or self[name], write)
 
-        made = eval(f"nn.{layer}", {"nn": lib.nn})
-        made.__class__ = type("Scaled", (type(made),), {name: scaled(name) for name in made})
-        taken = made(mx.arange(x.size).reshape(x.shape) % 5 if "Embedding" in layer else x)
+        module = eval(f"nn.{layer}", {"nn": lib.nn})
+        module.__class__ = type("Scaled", (type(module),), {name: scaled(name) for name in module})
+        taken = module(mx.arange(x.size).reshape(x.shape) % 5 if "Embedding" in layer else x)
         called = sorted(set(seen))
         seen.clear()
-        if hasattr(made, "as_linear"):
-            made.as_linear(mx.ones((2, 64 if "Quantized" in layer else 4)))
+        if hasattr(module, "as_linear"):
+            module.as_linear(mx.ones((2, 64 if "Quantized" in layer else 4)))
         as_linear = sorted(set(seen))
         seen.clear()
-        return taken.shape, called, as_linear, repr(made), sorted(set(seen))
+        return taken.shape, called, as_linear, repr(module), sorted(set(seen))
 
     check_on(program, np.random.default_rng(3).normal(size=READ[layer]).astype(np.float32))

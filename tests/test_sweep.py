@@ -62,12 +62,12 @@ def test_a_sample_of_the_cells() -> None:
 @pytest.mark.exhaustive
 def test_all_cells_and_the_page() -> None:
     cells = all_cells()
-    found = list(sweep(cells))
-    wrong = faults(found)
+    findings = list(sweep(cells))
+    wrong = faults(findings)
     assert not wrong, "\n".join(map(str, wrong))
-    assert share(found, len(cells)) < MOST
+    assert share(findings, len(cells)) < MOST
     page = PAGE.read_text()
-    now = written(page, section(found, len(cells)))
+    now = written(page, section(findings, len(cells)))
     by_chance = {cause.reason for cause in CAUSES if cause.by_chance}
     before, after = ({r: seen for r, seen in mentions(p).items() if r not in by_chance} for p in (page, now))
     assert before == after, "run python -m tests.sweep --write"

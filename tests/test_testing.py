@@ -111,10 +111,10 @@ def test_the_drop_in_excludes_real_mlx(monkeypatch):
 
 
 def test_arrays_of_numpy_are_compared_like_others():
-    def given(mx, x):
+    def call(mx, x):
         return np.array([1.0, 2.0, 3.0 if mx is ours else 3.5])
 
-    ((value,),) = [compare(given, 0).differences]
+    ((value,),) = [compare(call, 0).differences]
     assert (value.what, value.where) == ("value", "[2]")
     assert compare(lambda mx, x: np.arange(3, dtype=np.int8), 0)
     assert [d.what for d in compare(lambda mx, x: np.arange(3 if mx is ours else 4), 0).differences] == ["shape"]

@@ -66,12 +66,12 @@ def test_which_products(f, g, x, transposed):
 def test_what_xla_makes_of_them():
     """Count the library calls of XLA's own choice. When XLA makes them without the pass, the pass can go."""
     options = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
-    found = []
+    products = []
     for change in (lambda module: None, transpose_lhs):
         lowered = jax.jit(lambda g, x: over_first(g, x)).lower(G, X)
         change(lowered.compiler_ir("stablehlo"))
-        found.append(" dot(" in lowered.compile(options).as_text().split("ENTRY")[1])
-    assert found == [True, False]
+        products.append(" dot(" in lowered.compile(options).as_text().split("ENTRY")[1])
+    assert products == [True, False]
 
 
 def test_the_gradient_of_a_layer(xla_only):

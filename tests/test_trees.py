@@ -155,7 +155,7 @@ def compiled_twice(mx, function, tree):
 
 def ruled(mx, function, tree, seen):
     custom = mx.custom_function(function)
-    custom.vjp(lambda *given: (seen.append(described(given)), given[0])[1])
+    custom.vjp(lambda *arguments: (seen.append(described(arguments)), arguments[0])[1])
     return mx.grad(lambda t: total(mx, custom(t)))(tree)
 
 

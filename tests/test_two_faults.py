@@ -93,10 +93,10 @@ def test_which_of_two_faults_is_named(name: str) -> None:
     for first, second in combinations(wrong, 2):
         for one in wrong[first]:
             for other in wrong[second]:
-                given = {**right, first: one, second: other}
+                arguments = {**right, first: one, second: other}
 
-                def call(mx: Any, given: dict[str, Any] = given) -> Any:
-                    values = {k: mx.array(v) if isinstance(v, np.ndarray) else v for k, v in given.items()}
+                def call(mx: Any, arguments: dict[str, Any] = arguments) -> Any:
+                    values = {k: mx.array(v) if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
                     if values.get("dtype") in ("int32", "float32"):
                         values["dtype"] = getattr(mx, values["dtype"])
                     function = mx

@@ -31,8 +31,8 @@ def stub():
 
 def parameters(function):
     """Return the name, kind and default of each parameter after the array itself."""
-    given = list(inspect.signature(function).parameters.values())[1:]
-    return [(p.name, p.kind.description, p.default) for p in given]
+    arguments = list(inspect.signature(function).parameters.values())[1:]
+    return [(p.name, p.kind.description, p.default) for p in arguments]
 
 
 def test_the_stub_has_the_names_of_the_class(stub):

@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 WINDOWS = RNG.standard_normal((8, 14, 2, 14, 2, 3)).astype(np.float32)
 
 
-def left(f, x):
+def remaining(f, x):
     """Return the number of remaining reductions."""
     module = jax.jit(f).lower(x).compiler_ir("stablehlo")
     unroll_reductions(module)
@@ -37,7 +37,7 @@ def left(f, x):
     ],
 )
 def test_what_is_unrolled(f, x, count):
-    assert left(f, x) == count
+    assert remaining(f, x) == count
 
 
 @pytest.mark.parametrize(

@@ -98,11 +98,11 @@ def factors() -> Any:
     """Factorize matrices with LAPACK, by XLA and by NumPy, including matrices that it rejects."""
     a = mx.array(RNG.normal(size=(6, 6)).astype(np.float32))
     a = a @ a.T + 6 * mx.eye(6)
-    found = mx.compile(lambda a: mx.linalg.cholesky(a, stream=mx.cpu))(a)
+    factor = mx.compile(lambda a: mx.linalg.cholesky(a, stream=mx.cpu))(a)
     try:
         mx.linalg.inv(mx.zeros((4, 4)), stream=mx.cpu).tolist()
     except Exception as error:
-        return [found.sum().item(), type(error).__name__]
+        return [factor.sum().item(), type(error).__name__]
     return None
 
 
@@ -112,31 +112,31 @@ def jaxs() -> Any:
 
     x = mx.array(jax.numpy.arange(6.0).reshape(2, 3))
     y = mx.compile(lambda x: x + 1)(x)
-    made = jax.jit(lambda x: x * 2)(mx.array(RNG.integers(0, 9, 4))).tolist()
-    return [memoryview(y).tolist(), np.array(y).tolist(), bytes(memoryview(np.array(x))).hex(), made]
+    result = jax.jit(lambda x: x * 2)(mx.array(RNG.integers(0, 9, 4))).tolist()
+    return [memoryview(y).tolist(), np.array(y).tolist(), bytes(memoryview(np.array(x))).hex(), result]
 
 
 def processes() -> Any:
     """Receive a signal during a computation."""
-    came: list[int] = []
-    before = signal.signal(signal.SIGUSR1, lambda *_: came.append(1))
+    signals: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: signals.append(1))
     signal.raise_signal(signal.SIGUSR1)
     x = mx.zeros((512, 1024))
     x[0] = 1
     mx.eval(x)
     signal.signal(signal.SIGUSR1, before)
-    return [len(came), x.sum().item()]
+    return [len(signals), x.sum().item()]
 
 
 def refusals() -> Any:
     """Raise errors, with and without the line that caused them, and run out of memory."""
-    found = []
+    names = []
     for work in (lambda: mx.zeros((2, 3)) @ mx.zeros((4, 5)), lambda: mx.zeros((1 << 20, 1 << 20)).sum().item()):
         try:
             work()
         except Exception as error:
-            found.append(type(error).__name__)
-    return found
+            names.append(type(error).__name__)
+    return names
 
 
 def memory() -> Any:

@@ -203,10 +203,10 @@ def _checked(arg: Any, name: str) -> Dtype:
 
 
 class finfo(Fixed):
-    """The limits of a floating-point dtype; of a complex one, those of its parts.
+    """The limits of a floating-point dtype. For a complex dtype, they are the limits of its parts.
 
-    `min` and `max` are the finite limits, `eps` the gap between 1 and the next larger number, `smallest_normal` the
-    smallest positive number of full precision, `bits` the width, `dtype` the dtype.
+    `min` and `max` are the finite limits, and `eps` is the gap between 1 and the next larger number. `smallest_normal`
+    is the smallest positive number of full precision. `bits` is the width, and `dtype` the dtype.
 
     Args:
         arg: the dtype.

@@ -16,9 +16,9 @@ the value before the variable can change (`LOAD_FAST_BORROW`). The consequences 
   variable outlives the call.
 - A temporary on the interpreter's stack owns a reference, unless it was read from a local variable, which owns one.
 
-So the count of other references can be lower than before, but never 0. The counting code uses no variables, arguments
-or temporaries of its own: `map` takes all counts in C, from the elements of a list. A list, like any other container,
-always owns its references.
+So the count of other references can be lower than before, but never 0. The counting code adds no variables, arguments
+or temporaries: `map` takes all counts in C, from the elements of a list. A list, like any other container, always owns
+its references.
 """
 
 from __future__ import annotations

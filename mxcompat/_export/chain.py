@@ -49,7 +49,7 @@ class Group(NamedTuple):
 
 
 class Member(NamedTuple):
-    """One value of the group that is input `of`."""
+    """One value of a group. `of` is the number of the input that is the group, `number` the value's place in it."""
 
     of: int
     number: int

@@ -265,7 +265,7 @@ def _fill(c: Chain, shape: tuple[int, ...], dtype: Dtype) -> Any:
 
 
 def _line(c: Chain, axis: int | None) -> tuple[Source, int]:
-    """Return the indexed array and axis; without an axis, all elements as one row."""
+    """Return the indexed array and the axis. If the axis is None, return the flattened array and axis 0."""
     if axis is None:
         return c.reshape(0, (c.of(0).size,), (-1,)), 0
     return 0, axis % c.of(0).ndim

@@ -46,7 +46,7 @@ def fused(
     """Fuse primitives as MLX does, and return them in an order in which they can run.
 
     Args:
-        tape: the primitives, in such an order.
+        tape: the primitives, in an order in which they can run.
         outputs: the values that are needed.
         avals: the avals of all values.
         label: returns the label of a primitive.

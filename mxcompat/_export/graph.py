@@ -18,10 +18,10 @@ from mxcompat._ops.creation.filled import full
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.elementwise.casts import STOP_GRADIENT
 from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
-from mxcompat._transforms.compiling import CONSTANT
 from mxcompat._transforms.custom.derive import CUSTOM
 from mxcompat._transforms.programs.batching import Mapped, mapped
 from mxcompat._transforms.second_order.gradients import Derivative, gradient, tangent
+from mxcompat._transforms.tracing import CONSTANT
 from mxcompat._transforms.transform_ops import JVP, VJP, VMAP
 
 from .chain import Chain, Constant, Group, Member, Part, Source
@@ -44,7 +44,7 @@ _NOT_EXPORTED = ("Copy", "StopGradient")
 class Graph:
     """A growing graph.
 
-    `avals` maps each value to its aval, `constants` maps each constant to its node, and `made_for` maps each pending
+    `avals` maps each value to its aval, and `constants` maps each constant to its node. `made_for` maps each pending
     node to the numbers of the primitives that were added for it.
 
     Args:
@@ -92,8 +92,8 @@ class Graph:
         return [values[s] for s in program.out_slots]
 
     def pending(self, nodes: Sequence[Node], all_told: bool = False) -> dict[Node, Any]:
-        """Return the values of nodes, and add the primitives that make them. Nodes with a value are constants. So are
-        nodes of ops without a known description, unless `all_told`."""
+        """Return the values of nodes, and add the primitives that make them. Nodes with a value become
+        constants, and so do nodes of ops without a known description, unless `all_told`."""
         several: dict[Node, tuple] = {}
         open_: list[tuple[Node, bool]] = [(node, False) for node in reversed(nodes)]
         while open_:

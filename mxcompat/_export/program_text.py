@@ -20,10 +20,10 @@ from mxcompat._metal.signature import Signature, as_tuples, signature_from
 from mxcompat._ops.define import TABLE
 from mxcompat._ops.quantized.quantize import Scheme, scheme
 from mxcompat._transforms.calls import CALL, CHECKPOINT, PURE_CALL
-from mxcompat._transforms.compiling import CONSTANT
 from mxcompat._transforms.custom.derive import CUSTOM
 from mxcompat._transforms.custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
 from mxcompat._transforms.programs.split import PULL
+from mxcompat._transforms.tracing import CONSTANT
 from mxcompat._transforms.transform_ops import JVP, VJP, VMAP
 
 __all__ = ["DamagedProgram", "ProgramReader", "ProgramWriter", "dtype_named"]

@@ -230,7 +230,7 @@ def deferred(
 
 
 def _late(source: Source, read: Callable[[], Any]) -> Any:
-    """Return `read()`, and turn its RuntimeError into that of MLX for data that are read when they are needed."""
+    """Return `read()`. Replace a RuntimeError by the one that MLX raises when it reads deferred data."""
     try:
         return read()
     except RuntimeError as error:

@@ -1,6 +1,6 @@
-"""The walk over loops. NumPy iterates; JAX traces one iteration, unless their number is small and known.
+"""The walk over loops. NumPy runs the iterations. JAX traces one iteration, or all if their number is small and known.
 
-An iteration has effect for the threads that are still in the loop. Walking it once shows which cells it changes.
+An iteration has effect for the threads that are still in the loop. A first walk over it shows which cells it changes.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
 
 
 class Trips(NamedTuple):
-    """A loop that counts.
+    """A loop with a counter.
 
     Args:
-        place: its variable.
+        place: the counter's variable.
         start: the initial value of the variable.
         step: the increment of each iteration.
         count: the largest number of iterations of any thread.

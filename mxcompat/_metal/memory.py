@@ -294,8 +294,11 @@ class Traffic(Rows):
         return self.space.xp.flip(value, flips) if flips else value
 
     def _picked(self, value: Any, mask: Scalar, axes: set[int]) -> tuple[Any, Any]:
-        """Return the values and the mask of one thread for each index: along each axis that the index does not depend
-        on, pick the first thread of the mask."""
+        """Return the values and the mask, with one thread left for each index.
+
+        Threads along an axis that the index does not depend on write to the same place. Of these, the first thread in
+        the mask is picked.
+        """
         chosen = None if mask.static else mask.base
         pins = dict(mask.pins)
         rank = self.axes.rank

@@ -82,7 +82,7 @@ void simdgroup_multiply_accumulate(thread D& d, A a, B b, C c) {
 
 
 def uses_simd_matrices(text: str) -> bool:
-    """Return True if a kernel's text names the type."""
+    """Return True if a kernel's text names a type of matrices."""
     return any(name in text for name in _NAMES)
 
 

@@ -65,8 +65,8 @@ class Space:
         raise NotImplementedError
 
     def gather(self, flat: Any, index: Any, column: int = 0, size: int = 1) -> Any:
-        """Return the elements at indices, with 0 for an index out of bounds. Of an array with two axes, return the rows
-        at the indices, each from `column` on, and `size` elements of it."""
+        """Return the elements at indices, with 0 for an index out of bounds. If the array has two axes, return `size`
+        elements of each row at the indices, from `column` on."""
         raise NotImplementedError
 
     def scatter(self, flat: Any, index: Any, values: Any, kind: str) -> Any:

@@ -170,7 +170,8 @@ class WalkBase(LocalArrays):
             self.scope = outer
 
     def zero(self, type: Type, plain: bool = False) -> Value:
-        """Return the value of an uninitialized variable: zeros. A large array is a stack, unless `plain` is set."""
+        """Return the value of an uninitialized variable: zeros. It is a `Stack` for a large array, unless `plain` is
+        set."""
         if isinstance(type, ScalarType):
             return static(type, 0)
         if isinstance(type, VectorType):

@@ -15,8 +15,8 @@ enum {
     /* maximum number of products in a sum before the sum is added to the result; 2 * lanes * LENGTH floats of
        weights stay in the processor's second cache */
     LENGTH = 1536,
-    CHANNELS = 512,      /* maximum number of channels in such a sum */
-    TAPS = 64,           /* maximum number of taps in such a sum */
+    CHANNELS = 512,      /* maximum number of channels in one sum */
+    TAPS = 64,           /* maximum number of taps in one sum */
     MERGED_CHANNELS = 8, /* maximum number of input channels for merging the taps along the last axis into channels */
     SUMMED_PIXELS = 512, /* maximum number of pixels in a sum of the weights' gradient */
     /* number of channels that one thread takes for the weights' gradient if each channel is a group */

@@ -157,8 +157,8 @@ typedef struct {
 void unpack_all(const Unpacking *unpacking);
 
 /* convolve.c. Inputs (images, *in, groups * channels), outputs (images, *out, groups * outputs). Output o of an axis
-   reads input (o * stride + tap * dilation - low) / spread, if this is an integer and inside. The weight of group g,
-   output o, channel c and taps t is at w_start + g * w_group + o * w_output + c * w_channel + the sum of t * w_tap. */
+   reads input (o * stride + tap * dilation - low) / spread, if this is an integer and inside. The index of a weight is
+   w_start + group * w_group + output * w_output + channel * w_channel + (the sum over the axes of tap * w_tap). */
 typedef struct {
     size_t images, groups, channels, outputs; /* number of channels and of outputs in each group */
     size_t in[3], out[3], kernel[3];

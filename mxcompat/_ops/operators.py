@@ -1,7 +1,7 @@
 """Operators: the special methods of `array`, made from functions of the op table.
 
-Their errors for an operand that cannot become an array differ from those of the functions. They are the most frequent
-calls of a program: building `x + 2.0` costs about half a microsecond.
+Their errors for an operand that cannot become an array differ from those of the functions. Operators are the most
+frequent calls of a program: the node of `x + 2.0` takes about half a microsecond.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _ARITHMETIC = {
     "remainder": ("mod", "modulus"),
     "power": ("pow", "power"),
 }
-"""Names and ops of operators that have a plain, a reflected and an in-place method."""
+"""For each op, the name of its operator in methods (`__add__`) and in messages. These operators have a plain, a
+reflected and an in-place method."""
 
 _BITWISE = {
     "bitwise_and": ("and", "bitwise and"),
@@ -43,8 +44,8 @@ _BITWISE = {
     "left_shift": ("lshift", "left shift"),
     "right_shift": ("rshift", "right shift"),
 }
-"""Names and ops of operators that have a plain and an in-place method. MLX lacks the reflected one, see `_reflected`.
-"""
+"""As _ARITHMETIC, for operators that have a plain and an in-place method. MLX lacks the reflected method, see
+`_reflected`."""
 
 _COMPARISONS = {
     "less": ("lt", "less than"),

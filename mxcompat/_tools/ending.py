@@ -32,8 +32,8 @@ __all__ = ["ProcessEnd"]
 class ProcessEnd:
     """A context at whose end the process exits, if the program is the last thing to run.
 
-    That is the case if `python -m` runs the module with this frame, and nothing else, such as a profiler, called it. An
-    exception in the context, including `SystemExit`, determines the exit status.
+    The program is the last thing to run if `python -m` runs the module with this frame, and nothing else, such as a
+    profiler, called it. An exception in the context, including `SystemExit`, determines the exit status.
     """
 
     def __init__(self, frame: FrameType | None) -> None:

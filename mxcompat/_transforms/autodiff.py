@@ -20,7 +20,7 @@ from mxcompat._ops.arguments import is_sequence
 from mxcompat._ops.creation.filled import FULL
 from mxcompat._ops.elementwise.casts import STOP_GRADIENT
 
-from . import host  # noqa: F401  registers NumPy's rules for ops that run a Program
+from . import host_derivatives  # noqa: F401  registers NumPy's rules for ops that run a Program
 from .custom.derive import pulled_back, pushed_forward
 from .derivative_dtypes.mixed_forward import pushed
 from .functions import argument_numbers, check_callable, transformed

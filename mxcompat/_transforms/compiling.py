@@ -6,63 +6,37 @@ structure, a call adds one node to the graph. Under another transform the Python
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, ParamSpec
+from typing import Any, ParamSpec
 
 from mxcompat._array.array import array, handles, nodes_of, plain_handle
 from mxcompat._array.construct import type_name
 from mxcompat._array.errors import bad_cast
 from mxcompat._graph import policy
 from mxcompat._graph.ir.analyses import analysis
-from mxcompat._graph.ir.aval import aval, number
-from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.fields import avals_of
-from mxcompat._graph.ir.node import ITEM, SCALAR, Node, apply, scalar
-from mxcompat._graph.ir.op import Op
+from mxcompat._graph.ir.node import ITEM, Node
 from mxcompat._graph.ir.outputs import register_outputs
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.trace_stack import innermost_trace, modes_of, other_arguments
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._ops.arguments import flag
-from mxcompat._ops.creation.filled import FULL
 
 from . import trees
-from .calls import CALL
 from .functions import check_callable, transformed
-from .programs.dependence import read_by
-from .programs.reshaping import reshaped
 from .programs.split_at_effects import run_in_parts
-from .trees import Snapshot, Substitution, TreeSlots, call_on_copies, flatten, nodes_in, rebuilt, restore, structure
+from .tracing import Trace, for_shapes, freeze, reaches, trace, valued
+from .trees import TreeSlots, call_on_copies, flatten, nodes_in, rebuilt, restore
 
 __all__ = [
-    "CONSTANT", "checked_as_compiled", "compile", "compile_disabled", "compile_frozen", "disable_compile",
-    "enable_compile",
+    "checked_as_compiled", "compile", "compile_disabled", "compile_frozen", "disable_compile", "enable_compile",
 ]  # fmt: skip
 
 _P = ParamSpec("_P")
 
 _enabled = "MLX_DISABLE_COMPILE" not in os.environ
-
-
-class _Entry(NamedTuple):
-    """The result of one trace.
-
-    Args:
-        program: its first inputs are the arguments' arrays, then the arrays of `inputs`.
-        captured: the other nodes that it reads, which are its last inputs.
-        value: the structure of the returned tree.
-        returned: the number of arrays in the returned tree.
-        unread: the inputs that no output depends on.
-    """
-
-    program: Program
-    captured: list[Node]
-    value: Any
-    returned: int
-    unread: tuple[int, ...]
 
 
 def compile(
@@ -92,7 +66,7 @@ def compile(
     """
     check_callable(fun, "compile")
     flag(shapeless, "compile", "shapeless")
-    entries: dict[Any, _Entry | None] = {}  # None: the function captured arrays of an enclosing transform
+    entries: dict[Any, Trace | None] = {}  # None: the function captured arrays of an enclosing transform
 
     def call(*args: Any, **kwargs: Any) -> Any:
         kinds: list[Any] = [len(args)]
@@ -119,9 +93,9 @@ def compile(
             any_shape = (*kinds, *[(n.aval.ndim, n.aval.dtype) for n in nodes])
             known = _writing(slots, entries.get(any_shape)) if shapeless else None
             if known is not None:
-                entry = _reshaped(known, [n.aval for n in nodes])
+                entry = for_shapes(known, [n.aval for n in nodes])
             else:
-                entry = _trace(fun, args, kwargs, leaves, inputs, outputs, nodes, shapeless)
+                entry = trace(fun, args, kwargs, leaves, inputs, outputs, nodes, shapeless)
                 if entry is None:
                     _remember(entries, key, None)
                     return call_on_copies(fun, args, kwargs)
@@ -131,7 +105,7 @@ def compile(
                     slots = TreeSlots.of(outputs)  # the function may have added arrays to the trees
             _remember(entries, key, entry)
         for k in entry.unread:
-            nodes[k] = _valued(nodes[k])
+            nodes[k] = valued(nodes[k])
         nodes_out = run_in_parts(entry.program, (*nodes, *entry.captured))
         results = handles(nodes_out)
         if slots is not None:
@@ -161,10 +135,10 @@ def _belong_to_a_transform(nodes: Sequence[Node]) -> bool:
     if modes_of(nodes):
         return True
     others = other_arguments()
-    return bool(others) and _reaches(nodes, others, policy.FEW_INSTRUCTIONS)
+    return bool(others) and reaches(nodes, others, policy.FEW_INSTRUCTIONS)
 
 
-def _writing(slots: TreeSlots | None, entry: _Entry | None) -> _Entry | None:
+def _writing(slots: TreeSlots | None, entry: Trace | None) -> Trace | None:
     """Return the entry if its number of written arrays matches `outputs`. Otherwise return None, so that the function
     is traced again: the user may have added or removed arrays."""
     if slots is None or entry is None:
@@ -176,7 +150,7 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
     """Compile a function from arrays to a list of arrays, with its Python numbers as constants. The numbers must be the
     same at every call; the Program then has fewer inputs. If the function returns an argument, the caller gets the
     argument itself."""
-    entries: dict[Any, _Entry] = {}
+    entries: dict[Any, Trace] = {}
 
     def call(*args: array) -> list[array]:
         if not _enabled:
@@ -185,9 +159,9 @@ def compile_frozen(fun: Callable[..., list[array]]) -> Callable[..., list[array]
         avals = avals_of(nodes)
         entry = entries.get(avals)
         if entry is None:
-            traced = _trace(fun, args, {}, args, None, None, nodes, False)
+            traced = trace(fun, args, {}, args, None, None, nodes, False)
             assert traced is not None, "it must not capture"
-            entry = _freeze(traced, avals)
+            entry = freeze(traced, avals)
             _remember(entries, avals, entry)
         results = handles(run_in_parts(entry.program, (*nodes, *entry.captured)))
         for k, argument in _arguments_returned(entry.program, len(args)):
@@ -203,109 +177,12 @@ def _arguments_returned(program: Program, arguments: int) -> list[tuple[int, int
     return [(k, ~slot) for k, slot in enumerate(program.out_slots) if -arguments <= slot < 0]
 
 
-def _remember(entries: dict[Any, Any], key: Any, entry: _Entry | None) -> None:
+def _remember(entries: dict[Any, Any], key: Any, entry: Trace | None) -> None:
     if entry is not None:
         evaluate([n for n in entry.captured if n.value is None])
     while len(entries) >= policy.MOST_PROGRAMS:
         entries.pop(next(iter(entries)))
     entries[key] = entry
-
-
-def _trace(
-    fun: Callable[..., Any], args: tuple, kwargs: dict, leaves: Sequence[array], inputs: Any, outputs: Any,
-    nodes: Sequence[Node], shapeless: bool,
-) -> _Entry | None:  # fmt: skip
-    """Trace the function. Return None if it reads arrays of an enclosing transform: then it must run as part of that
-    transform."""
-    snapshot = Snapshot([inputs, outputs])
-    try:
-        with Capture([n.aval for n in nodes], any_shape=shapeless) as capture:
-            inner_leaves = handles(capture.placeholders)
-            inner_args, inner_kwargs = rebuilt((args, kwargs), inner_leaves)
-            with Substitution(TreeSlots.of(inputs), inner_leaves[len(leaves) :]):
-                value = fun(*inner_args, **inner_kwargs)
-                shape = structure(value)
-                returned = nodes_in(value)
-                written = nodes_in(outputs)
-            body = capture.close([*returned, *written])
-        if _reaches(body.captured, nodes):
-            raise ValueError("[compile] Attempting to compile a function with uncaptured inputs is not allowed.")
-    except BaseException:
-        snapshot.put_back()
-        raise
-    if modes_of(body.captured):
-        snapshot.put_back()
-        return None
-    read = _read_for(body.program, range(len(body.program.out_slots)))
-    captured = [n if k in read else _valued(n) for k, n in enumerate(body.captured, len(nodes))]
-    unread = tuple([k for k in range(len(nodes)) if k not in read])
-    return _Entry(body.program, captured, shape, len(returned), unread)
-
-
-def _valued(node: Node) -> Node:
-    """Return the node, or zeros for a placeholder without a value.
-
-    The caller must pass only nodes that no output depends on. A placeholder occurs here if an earlier trace left it in
-    a state that `outputs` does not list.
-    """
-    if not node.trace or node.value is not None:
-        return node
-    return apply(FULL, (scalar(0, aval((), node.aval.dtype)),), (node.aval.shape,))
-
-
-def _reaches(nodes: Sequence[Node], others: Sequence[Node], most: float = math.inf) -> bool:
-    """Return True if a pending node in `nodes` depends on one of `others`, or is one. The search stops after about
-    `most` nodes."""
-    sought, stack = set(others), list(nodes)
-    seen = set(stack)
-    while stack and len(seen) <= most + len(nodes):
-        node = stack.pop()
-        if node in sought:
-            return True
-        if node.value is None:
-            more = [n for n in read_by(node) if n not in seen]
-            seen.update(more)
-            stack += more
-    return False
-
-
-def _read_for(program: Program, outputs: Iterable[int]) -> set[int]:
-    """Return the inputs of a Program that the given outputs depend on; calls are analyzed, too."""
-    needed = {program.out_slots[k] for k in outputs}
-    parts: dict[int, set[int]] = {}  # for each call, the outputs that are needed
-    for slot in reversed(range(len(program.instructions))):
-        op, params, slots = program.instructions[slot]
-        if slot in parts and op is CALL:
-            needed.update([slots[k] for k in _read_for(params[0], parts[slot])])
-        elif slot not in needed and slot not in parts:
-            continue
-        elif op is ITEM:
-            parts.setdefault(slots[0], set()).add(params[0])
-        else:
-            needed.update(slots)
-    return {~s for s in needed if s < 0}
-
-
-def _reshaped(entry: _Entry, avals: Sequence[Any]) -> _Entry:
-    """Rebuild an entry's Program for inputs of other shapes."""
-    program, captured = reshaped(entry.program, avals, entry.captured, fused=True)
-    return entry._replace(program=program, captured=captured)
-
-
-CONSTANT = Op("constant", number, lambda value, dtype: aval((), dtype), ("value", "dtype"))
-"""The op of a Python number that is a constant of a Program."""
-
-
-def _freeze(entry: _Entry, avals: Sequence[Any]) -> _Entry:
-    """Turn the captured numbers of an entry into constants of its Program."""
-    with Capture(avals) as capture:
-        captured = [
-            Node(CONSTANT, (n.value, n.aval.dtype), (), n.aval, capture.id) if n.op is SCALAR else n
-            for n in entry.captured
-        ]
-        results = entry.program.rebuild([*capture.placeholders, *captured])
-        body = capture.close(results)
-    return entry._replace(program=body.program, captured=body.captured)
 
 
 def checked_as_compiled(fun: Callable[_P, array]) -> Callable[_P, array]:

@@ -1,20 +1,17 @@
-"""NumPy's rules for ops that run a Program: calls, custom functions, `vjp`, `jvp` and `vmap`.
+"""NumPy's rules for ops that run a Program on their first inputs: calls, custom functions and `vmap`.
 
-Most of these ops run a Program on their first inputs and differ in which inputs have gradients. `vjp` and `jvp` sweep
-over the instructions of their Program, with the conventions of `transform_ops`. For derivatives of `vjp` and `jvp`, the
-derivative is first built as a Program (`gradients`).
+These ops differ in which inputs have gradients, and in whether a rule of the user replaces a derivative. The rules of
+`vjp` and `jvp` are in `host_derivatives`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mxcompat._array.promotion import promote
-from mxcompat._graph.ir.aval import Aval, Dtype, from_numpy, number
+from mxcompat._graph.ir.aval import Aval, number
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.outputs import TUPLE
 from mxcompat._graph.ir.program import Program
@@ -33,7 +30,6 @@ from mxcompat._graph.ir.rules import (
 from mxcompat._graph.run.differentiate import (
     can_pull_back,
     can_push_forward,
-    carry_forward,
     pull_back,
     push_forward,
     spread,
@@ -42,30 +38,23 @@ from mxcompat._graph.run.host import estimated_seconds
 from mxcompat._graph.run.interpret import (
     NoRule,
     can_interpret,
-    environment,
     interpret,
-    no_fallback,
-    run_instructions,
 )
 
 from .calls import CALL, CHECKPOINT, PURE_CALL
-from .compiling import CONSTANT
 from .custom.derive import CUSTOM
 from .custom.ops import CUSTOM_JVP, CUSTOM_VJP, CUSTOM_VMAP
-from .derivative_dtypes.integers import passes_integers
-from .derivative_dtypes.mixed_forward import MIXED_PUSH
-from .derivative_dtypes.tangents import tangent_avals, tangent_dtypes
 from .programs.batching import mapped
-from .programs.split import PULL
 from .second_order import decompositions  # noqa: F401  registers its rules
-from .second_order.gradients import Derivative, gradient, inlined, inlined_forward, pulled, replayed, tangent, zeros
+from .second_order.gradients import inlined, inlined_forward, replayed, zeros
 from .second_order.symbolic_rules import FORWARD, RULES
-from .transform_ops import JVP, VJP, VMAP
+from .tracing import CONSTANT
+from .transform_ops import VMAP
 
-__all__: list[str] = []
+__all__ = ["Inner", "priced", "rules_of"]
 
 
-class _Inner(NamedTuple):
+class Inner(NamedTuple):
     """The Program that an op runs on its first inputs.
 
     Args:
@@ -79,21 +68,21 @@ class _Inner(NamedTuple):
     smooth: int
 
 
-def _first_param(params: tuple) -> _Inner:
-    return _Inner(params[0], (), len(params[0].in_avals))
+def _first_param(params: tuple) -> Inner:
+    return Inner(params[0], (), len(params[0].in_avals))
 
 
-def _counted(at: int) -> Callable[[tuple], _Inner]:
+def _counted(at: int) -> Callable[[tuple], Inner]:
     """Make the rule of an op whose param at index `at` is the number of inputs with gradients."""
-    return lambda params: _Inner(params[0], (), params[at])
+    return lambda params: Inner(params[0], (), params[at])
 
 
-def _over_axis(params: tuple) -> _Inner | None:
+def _over_axis(params: tuple) -> Inner | None:
     batched = mapped(*params)
-    return None if batched is None else _Inner(batched.program, batched.values, len(params[0].in_avals))
+    return None if batched is None else Inner(batched.program, batched.values, len(params[0].in_avals))
 
 
-_INNER: dict[Op, Callable[[tuple], _Inner | None]] = {
+_INNER: dict[Op, Callable[[tuple], Inner | None]] = {
     CALL: _first_param,
     CUSTOM: _first_param,
     CUSTOM_VMAP: _first_param,
@@ -105,26 +94,18 @@ _INNER: dict[Op, Callable[[tuple], _Inner | None]] = {
 }
 
 
-def _derivative(of: Callable[..., Derivative | None]) -> Callable[[tuple], _Inner | None]:
-    def inner(params: tuple) -> _Inner | None:
-        result = of(*params)
-        return None if result is None else _Inner(result.program, result.values, len(result.program.in_avals))
-
-    return inner
-
-
-def _runs(inner_of: Callable[[tuple], _Inner | None]) -> tuple[Callable[..., Any], ...]:
+def rules_of(inner_of: Callable[[tuple], Inner | None]) -> tuple[Callable[..., Any], ...]:
     """Make the rules of ops that run a Program: HOST, PULLBACK, PUSHFORWARD, SUPPORTS, and the symbolic RULES and
     FORWARD."""
 
-    def cast(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
+    def cast(inner: Inner, inputs: Sequence[Any]) -> list[Any]:
         avals = inner.program.in_avals  # `inputs` may be shorter, because the avals of `values` come last
         return [
             x if x.dtype is a.dtype._numpy and x.shape == a.shape else spread(x, a)
             for x, a in zip(inputs, avals, strict=False)
         ]
 
-    def program_inputs(inner: _Inner, inputs: Sequence[Any]) -> list[Any]:
+    def program_inputs(inner: Inner, inputs: Sequence[Any]) -> list[Any]:
         return [*cast(inner, inputs), *inner.values]
 
     def host(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
@@ -192,13 +173,8 @@ def _placed(places: Sequence[int], values: Sequence[Any], count: int) -> tuple:
 
 CALLS.update(op for op in _INNER if op is not VMAP)
 for _op, _inner in _INNER.items():
-    HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], SUPPORTS[_op], RULES[_op], FORWARD[_op] = _runs(_inner)
+    HOST[_op], PULLBACK[_op], PUSHFORWARD[_op], SUPPORTS[_op], RULES[_op], FORWARD[_op] = rules_of(_inner)
     RESIDUALS[_op] = READS_INPUTS  # the derivative runs the Program again, so it does not read the result
-
-_differentiable = {}
-for _op, _of in ((VJP, gradient), (PULL, pulled), (JVP, tangent)):
-    PULLBACK[_op], PUSHFORWARD[_op], _differentiable[_op], RULES[_op], FORWARD[_op] = _runs(_derivative(_of))[1:]
-    RESIDUALS[_op] = READS_INPUTS
 
 
 def _pullback_by_rule(run: Callable[..., list[Any]], nothing: Callable[[Any], Any]) -> Callable[..., tuple]:
@@ -276,116 +252,7 @@ def _constant(out: Aval, params: tuple) -> Any:
     return number(*params)
 
 
-def _cotangents(program: Program, mlx_cotangents: Sequence[Any]) -> list[Any]:
-    """Convert MLX's cotangents to the outputs' dtypes and shapes, and conjugate them. Return None for
-    outputs of integers and bools."""
-    cotangents: list[Any] = []
-    for c, y in zip(mlx_cotangents, program.out_avals, strict=False):
-        if y.dtype._kind not in "fc":
-            cotangents.append(None)
-            continue
-        c = spread(c, y)
-        cotangents.append(np.conj(c) if y.dtype._kind == "c" else c)
-    return cotangents
-
-
-def _are_smooth(program: Program, primals: int, outputs: int) -> bool:
-    """Return True if the primals are inexact and no derivative passes through integers; XLA computes the other
-    cases."""
-    inexact = all(a.dtype._kind in "fc" for a in program.in_avals[:primals])
-    return inexact and not passes_integers(program, primals, outputs)
-
-
-@HOST.of(VJP)
-def _vjp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
-    program, primals, _ = params
-    if not _vjp_supports(HOST, params, ()):
-        return None
-    count = len(program.in_avals)
-    try:
-        outs, gradients = pull_back(program, primals, inputs[:count], _cotangents(program, inputs[count:]))
-    except NoRule:
-        return None
-    return (*outs, *[np.conj(x) if x.dtype.kind == "c" else x for x in gradients])
-
-
-@SUPPORTS.of(VJP, PULL)
-def _vjp_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
-    if kind is not HOST:
-        return _differentiable[VJP](kind, params, needs_grad)
-    program, primals, outputs = params
-    return _are_smooth(program, primals, outputs) and can_pull_back(program, primals, outputs)
-
-
-@HOST.of(PULL)
-def _pull(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
-    results = _vjp(out, params, *inputs)
-    return None if results is None else results[len(params[0].out_slots) :]
-
-
-@HOST.of(JVP)
-def _jvp(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
-    program, primals, outputs = params
-    if not _jvp_supports(HOST, params, ()):
-        return None
-    count = len(program.in_avals)
-    in_tangents = [spread(t, a) for t, a in zip(inputs[count:], program.in_avals, strict=False)]
-    try:
-        outs, tangents = push_forward(program, primals, inputs[:count], in_tangents)
-    except NoRule:
-        return None
-    return (*outs, *_filled(tangents, tangent_avals(program, [a.dtype for a in program.in_avals[:primals]], outputs)))
-
-
-def _filled(tangents: Sequence[Any], avals: Sequence[Aval]) -> list[Any]:
-    """Fill in zeros for tangents that are None."""
-    return [np.zeros(a.shape, a.dtype._numpy) if t is None else t for t, a in zip(tangents, avals, strict=False)]
-
-
-@SUPPORTS.of(JVP)
-def _jvp_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
-    if kind is not HOST:
-        return _differentiable[JVP](kind, params, needs_grad)
-    program, primals, outputs = params
-    return _are_smooth(program, primals, outputs) and can_push_forward(program, primals)
-
-
-@HOST.of(MIXED_PUSH)
-def _mixed_push(out: tuple[Aval, ...], params: tuple, *inputs: Any) -> tuple | None:
-    program, primals, _ = params
-    count = len(program.in_avals)
-    tangents = inputs[count:]
-    dtypes = tangent_dtypes(program, [from_numpy(t.dtype) for t in tangents])
-    real = all(isinstance(d, Dtype) and d._kind == "f" for d in dtypes.values())
-    if not real or not _mixed_push_supports(HOST, params, ()):
-        return None
-    env = environment(program, inputs[:count])
-    wide = reduce(promote, [a.dtype for a in (*program.in_avals[:primals], *out) if a.dtype._kind == "f"])
-    try:
-        run_instructions(program, env, no_fallback)
-        wider = [_widened(x, wide._numpy) for x in env]
-        out_tangents = carry_forward(program, primals, wider, tangents, dtypes=dtypes)[1]
-    except NoRule:
-        return None
-    outs = [env[s] for s in program.out_slots]
-    return (*outs, *_filled(out_tangents, out[len(outs) :]))
-
-
-def _widened(x: Any, dtype: np.dtype) -> Any:
-    """Cast a float value to the dtype in which its derivative is computed, if that is wider."""
-    if isinstance(x, tuple):
-        return tuple([_widened(v, dtype) for v in x])
-    return x.astype(dtype) if from_numpy(x.dtype)._kind == "f" else x  # type: ignore[union-attr]
-
-
-@SUPPORTS.of(MIXED_PUSH)
-def _mixed_push_supports(kind: Rules, params: tuple, needs_grad: Sequence[bool]) -> bool:
-    """Return True if NumPy computes a mixed-dtype pushforward. XLA computes nested Programs, which cast to their own
-    dtypes, and derivatives of complex numbers and integers."""
-    return kind is HOST and not params[0].is_nested and _jvp_supports(HOST, params, ())
-
-
-def _priced(times: float) -> Callable[..., float]:
+def priced(times: float) -> Callable[..., float]:
     """Return a cost rule for ops that run a Program: the estimated seconds of its instructions, multiplied by `times`.
     A derivative takes several times as long as the Program."""
     return lambda out, params, *avals: times * estimated_seconds(params[0])
@@ -397,5 +264,4 @@ def _mapped_seconds(out: tuple[Aval, ...], params: tuple, *avals: Any) -> float:
     return estimated_seconds(params[0] if batched is None else batched.program)
 
 
-COST.update(dict.fromkeys((CALL, CUSTOM, CUSTOM_VMAP, CUSTOM_VJP, CUSTOM_JVP, PURE_CALL, CHECKPOINT), _priced(1.0)))
-COST.update(dict.fromkeys((VJP, PULL, JVP, MIXED_PUSH), _priced(3.0)))
+COST.update(dict.fromkeys((CALL, CUSTOM, CUSTOM_VMAP, CUSTOM_VJP, CUSTOM_JVP, PURE_CALL, CHECKPOINT), priced(1.0)))

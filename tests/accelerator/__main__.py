@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path("accelerator"), help="the folder for the figures")
     args = parser.parse_args()
     if not (args.here or args.dry_run):
-        python = environment.made(args.environment or Path(f".venv-{args.extra}"), args.extra)
+        python = environment.prepared(args.environment or Path(f".venv-{args.extra}"), args.extra)
         command = [python, "-m", "tests.accelerator", *args.steps, "--here", "--output", args.output]
         return subprocess.call([*map(str, command)])
     if args.dry_run:

@@ -7,12 +7,12 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["device", "made"]
+__all__ = ["device", "prepared"]
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-def made(folder: Path, extra: str) -> Path:
+def prepared(folder: Path, extra: str) -> Path:
     """Return the Python of the environment in a folder, after creating it if it is missing."""
     python = folder / "bin" / "python"
     if not python.exists():
@@ -29,13 +29,13 @@ def _install_mlx(python: Path) -> None:
     Without it real MLX computes on the CPU. The tests accept that, and the tables say so.
     """
     try:
-        wanted = version("mlx")
+        release = version("mlx")
     except PackageNotFoundError:
-        wanted = subprocess.check_output(
+        release = subprocess.check_output(
             [str(python), "-c", "from importlib.metadata import version; print(version('mlx'))"], text=True
         ).strip()
-    done = subprocess.run([str(python), "-m", "pip", "install", "-q", f"mlx[cuda13]=={wanted}"])
-    if done.returncode:
+    process = subprocess.run([str(python), "-m", "pip", "install", "-q", f"mlx[cuda13]=={release}"])
+    if process.returncode:
         print("No wheel of MLX for CUDA installs here: real MLX computes on the CPU.")
 
 

@@ -35,8 +35,8 @@ def run(dry: bool, output: Path) -> bool:
     """Measure and print both. A dry run measures resident memory, as the CPU keeps no account."""
     sides = ["mxcompat", "jax.jit"]
     if dry:
-        found, _ = processes.step_memory(sides, 1)
-        figures = {side: size * 2**20 for side, size in found.items()}
+        megabytes, _ = processes.step_memory(sides, 1)
+        figures = {side: size * 2**20 for side, size in megabytes.items()}
     else:
         figures = {side: _peak(side) for side in sides}
     ratio = figures["mxcompat"] / figures["jax.jit"]

@@ -119,5 +119,5 @@ def _tolerances_of_an_accelerator():
         for dtype, tolerance in AT_LEAST.items():
             patch.setitem(testing.TOLERANCE, dtype, max(tolerance, testing.TOLERANCE[dtype]))
         own = testing.Given.limit
-        patch.setattr(testing.Given, "limit", lambda given, usual: max(own(given, usual), usual))
+        patch.setattr(testing.Given, "limit", lambda settings, usual: max(own(settings, usual), usual))
         yield

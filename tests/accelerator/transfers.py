@@ -57,16 +57,16 @@ def counted(dry: bool, fresh: bool = False) -> dict[str, int]:
     With `fresh`, each step's batch comes from the host.
     """
     command = [sys.executable, "-c", _LOOP, *map(str, (PRINTED, STEPS, int(dry), int(fresh)))]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    log = done.stderr.partition("from here on")[2]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise RuntimeError(process.stderr)
+    log = process.stderr.partition("from here on")[2]
     return {way: len(re.findall(f"{way} transfer", log)) for way in ("host-to-device", "device-to-host")}
 
 
 def run(dry: bool, output: Path) -> bool:
     """Count and print the transfers. A printed loss is one transfer to the host, or none on a CPU."""
-    found = counted(dry)
-    print(f"{STEPS} steps of which {PRINTED} print their loss: {found}")
-    (output / "transfers.txt").write_text(f"{found}\n")
-    return found["host-to-device"] == 0 and found["device-to-host"] <= PRINTED
+    counts = counted(dry)
+    print(f"{STEPS} steps of which {PRINTED} print their loss: {counts}")
+    (output / "transfers.txt").write_text(f"{counts}\n")
+    return counts["host-to-device"] == 0 and counts["device-to-host"] <= PRINTED

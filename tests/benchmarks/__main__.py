@@ -1,11 +1,11 @@
 """`python -m tests.benchmarks [TABLE] [WORDS] [--rounds N] [--json FILE] [--report DIR]`: print medians and ratios.
 
-TABLE is `warm` (calls beside hand-written `jax.jit`), `generation` (tokens of language models), `memory` (and the time
-of imports), `cold` (first calls of a process), `everyday` (small calls), `distributed` (two processes), `metal`
-(kernels) or `real` (the sizes of real models). Without TABLE, the first three are measured. WORDS select the rows whose
-names contain one of them. The exit status is 1 if a target is missed. `--report docs/benchmarks` measures all tables,
-or only TABLE, and writes the page of these versions of Python and JAX there. Its exit status is 1 only if a missed
-target has no note in `notes.toml` of the page's folder.
+Without TABLE, the first three of these tables are measured: `warm` (calls beside hand-written `jax.jit`), `generation`
+(tokens of language models), `memory` (and the time of imports). The others are `cold` (first calls of a process),
+`everyday` (small calls), `distributed` (two processes), `metal` (kernels) and `real` (the sizes of real models). WORDS
+select the rows whose names contain one of them. The exit status is 1 if a target is missed. `--report docs/benchmarks`
+measures all tables, or only TABLE, and writes the page of these versions of Python and JAX there. Its exit status is 1
+only if a missed target has no note in `notes.toml` of the page's folder.
 """
 
 from __future__ import annotations
@@ -48,35 +48,35 @@ def generation_rows(name: str, rounds: int) -> list[Row]:
     most = generation.MODELS[name].of_mlx
     if not generation.available():
         return [Row(f"{name}: mlx-lm is not installed", "ms", {})]
-    found, ratios, spread = generation.measure(name, present(), max(1, rounds // 9))
-    token = Row(f"{name}: a token", "ms", {side: f.token for side, f in found.items()}, ratios, spread)
-    first = Row("  the first 200 tokens, everything new", "ms", {side: f.first for side, f in found.items()})
-    compiles = Row("  compiles after token 30", "", {"mxcompat": found["mxcompat"].compiles})
-    beside = Row("  a token beside a compile, of one before it", "x", {"mxcompat": found["mxcompat"].beside})
+    medians, ratios, spread = generation.measure(name, present(), max(1, rounds // 9))
+    token = Row(f"{name}: a token", "ms", {side: f.token for side, f in medians.items()}, ratios, spread)
+    first = Row("  the first 200 tokens, everything new", "ms", {side: f.first for side, f in medians.items()})
+    compiles = Row("  compiles after token 30", "", {"mxcompat": medians["mxcompat"].compiles})
+    beside = Row("  a token beside a compile, of one before it", "x", {"mxcompat": medians["mxcompat"].beside})
     token.limit("MLX", most)
     compiles.limit(None, 1)
     return [token, first, compiles, *([beside] if beside.values["mxcompat"] else [])]
 
 
-def warm_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+def warm_rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
     for workload in WORKLOADS:
-        if wanted(workload.name):
+        if is_selected(workload.name):
             yield time_row(workload, rounds)
 
 
-def all_generation_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+def all_generation_rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
     for name in generation.MODELS:
-        if wanted(name):
+        if is_selected(name):
             yield from generation_rows(name, rounds)
 
 
-def process_rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+def process_rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
     """Yield the rows that are measured in a separate process."""
-    if wanted(sharded.NAME):
+    if is_selected(sharded.NAME):
         yield sharded.row(rounds)
-    if wanted("memory of the GPT step"):
+    if is_selected("memory of the GPT step"):
         yield from memory_rows(max(1, rounds // 7))
-    if wanted("import"):
+    if is_selected("import"):
         yield import_row(rounds)
 
 
@@ -115,7 +115,7 @@ def main() -> int:
 
     backend()  # this starts XLA with mxcompat's options, as in programs that do not use JAX themselves
 
-    def wanted(name: str) -> bool:
+    def is_selected(name: str) -> bool:
         return not args.words or any(word.lower() in name.lower() for word in args.words)
 
     print(f"{report.machine()}, jax {jax.__version__} on {jax.default_backend()}; medians of rounds in turn")
@@ -123,7 +123,7 @@ def main() -> int:
     sections: dict[str, list[Row]] = {}
     for name in names:
         measure, usual = _TABLES[name]
-        for row in measure(wanted, args.rounds or usual):
+        for row in measure(is_selected, args.rounds or usual):
             sections.setdefault(name, []).append(row)
             table.add(row)
         if args.report and name in sections:

@@ -95,12 +95,12 @@ class Cold:
 
     @property
     def sides(self) -> list[str]:
-        wanted = {"mxcompat"}
+        names = {"mxcompat"}
         if self.jax is not None:
-            wanted.add("jax.jit")
+            names.add("jax.jit")
         elif self.most is None:
-            wanted.add("MLX")
-        return [side for side in present() if side in wanted]
+            names.add("MLX")
+        return [side for side in present() if side in names]
 
 
 def _whole_gpt(layers: int) -> Cold:
@@ -140,16 +140,16 @@ _SCRIPT = "tests/benchmarks/script.py"
 _SCRIPT_OF_MLX = 2.5
 
 
-def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Measure the rows whose names are wanted."""
-    done: dict[tuple[Any, int], dict[str, list[Run]]] = {}
+def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+    """Measure the rows whose names are selected."""
+    measurements: dict[tuple[Any, int], dict[str, list[Run]]] = {}
     for cold in COLD:
-        if wanted(cold.name):
+        if is_selected(cold.name):
             key = (cold.steps, cold.count)
-            if key not in done:
-                done[key] = _measure(cold, rounds)
-            yield _row(cold, done[key])
-    if wanted(SECOND_RUN):
+            if key not in measurements:
+                measurements[key] = _measure(cold, rounds)
+            yield _row(cold, measurements[key])
+    if is_selected(SECOND_RUN):
         yield _second_run(rounds)
 
 
@@ -162,9 +162,11 @@ def _measure(cold: Cold, rounds: int) -> dict[str, list[Run]]:
             with tempfile.TemporaryDirectory() as home:
                 words = [sys.executable, "-m", "tests.benchmarks.cold", side, cold.name]
                 runs[side].append(Run(*json.loads(_output(words, home))))
-        found = {side: list(itertools.chain(*several[-1].results)) for side, several in runs.items()}
-        for side, result in found.items():
-            assert agree(found["mxcompat"], result, cold.tolerance), f"{cold.name}: not what {side} computes: {found}"
+        results = {side: list(itertools.chain(*several[-1].results)) for side, several in runs.items()}
+        for side, result in results.items():
+            assert agree(results["mxcompat"], result, cold.tolerance), (
+                f"{cold.name}: not what {side} computes: {results}"
+            )
         if time.perf_counter() - start > _ENOUGH_SECONDS:
             break
     return runs
@@ -178,8 +180,10 @@ def _turns(sides: list[str], rounds: int) -> Iterator[list[str]]:
 
 def _output(command: list[str], home: str) -> str:
     environment = processes.fresh(home)
-    done = subprocess.run(command, cwd=processes.ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-    return done.stdout
+    process = subprocess.run(
+        command, cwd=processes.ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return process.stdout
 
 
 def _row(cold: Cold, runs: dict[str, list[Run]]) -> Row:

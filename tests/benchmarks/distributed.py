@@ -35,13 +35,13 @@ _LIMITS = {
 _PIPELINED = 50
 
 
-def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Yield the wanted rows."""
-    names = [name for name in _LIMITS if wanted(name)]
+def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+    """Yield the selected rows."""
+    names = [name for name in _LIMITS if is_selected(name)]
     sides = [side for side in present() if side != "jax.jit"]
-    found = {side: _measured(side, names, rounds) for side in sides} if names else {}
+    seconds = {side: _measured(side, names, rounds) for side in sides} if names else {}
     for name in names:
-        row = Row(name, "ms", {side: 1e3 * found[side][name] for side in sides})
+        row = Row(name, "ms", {side: 1e3 * seconds[side][name] for side in sides})
         row.limit("MLX", _LIMITS[name])
         yield row
 
@@ -66,8 +66,8 @@ def _as_ring(line: list[str], folder: Path, environment: dict[str, str]) -> None
     hosts.write_text(json.dumps([[f"127.0.0.1:{s.getsockname()[1]}"] for s in listeners]))
     for listener in listeners:
         listener.close()
-    told = [environment | {"MLX_HOSTFILE": str(hosts), "MLX_RANK": str(rank)} for rank in range(2)]
-    ranks = [subprocess.Popen(line, cwd=ROOT, env=env) for env in told]
+    environments = [environment | {"MLX_HOSTFILE": str(hosts), "MLX_RANK": str(rank)} for rank in range(2)]
+    ranks = [subprocess.Popen(line, cwd=ROOT, env=env) for env in environments]
     statuses = [process.wait() for process in ranks]
     if any(statuses):
         raise RuntimeError("a rank of real MLX has failed")

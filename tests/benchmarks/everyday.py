@@ -181,10 +181,10 @@ EVERYDAY = (
 )
 
 
-def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Measure the rows whose names are wanted."""
+def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+    """Measure the rows whose names are selected."""
     for workload in EVERYDAY:
-        if wanted(workload.name):
+        if is_selected(workload.name):
             row = Row(workload.name, "us", *timing.measure(timing.steps(workload), rounds))
             allowed = next((us for name, us in _ABOVE.items() if workload.name.startswith(name)), None)
             if allowed is None:

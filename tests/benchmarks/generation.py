@@ -96,9 +96,9 @@ def measure(
     The ratio is given as its median and quartiles.
     """
     root = Path(__file__).parent.parent.parent
-    found: dict[str, list[Found]] = {side: [] for side in sides}
+    measurements: dict[str, list[Found]] = {side: [] for side in sides}
     for _ in range(rounds):
-        for side, runs in found.items():
+        for side, runs in measurements.items():
             model = MODELS[name]
             if side == "jax.jit" and (model.bits or model.cache_bits or model.prompts > 1 or model.penalty):
                 continue
@@ -106,9 +106,9 @@ def measure(
             environment = {**os.environ, "MXCOMPAT_CACHE": "0"}
             out = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True, env=environment)
             runs.append(Found(*map(float, out.stdout.split())))
-    found = {side: runs for side, runs in found.items() if runs}
-    medians = {side: Found(*map(statistics.median, zip(*runs, strict=True))) for side, runs in found.items()}
-    return medians, *compared({side: [run.token for run in runs] for side, runs in found.items()})
+    measurements = {side: runs for side, runs in measurements.items() if runs}
+    medians = {side: Found(*map(statistics.median, zip(*runs, strict=True))) for side, runs in measurements.items()}
+    return medians, *compared({side: [run.token for run in runs] for side, runs in measurements.items()})
 
 
 def _timed(
@@ -249,11 +249,11 @@ def main(side: str, name: str) -> None:
         from .timing import settle
 
         mxcompat.install_as_mlx()
-        found = _timed(model, mlx_lm(model), settle, debug.compiles)
+        times = _timed(model, mlx_lm(model), settle, debug.compiles)
     else:
         generate = _jax(model) if side == "jax.jit" else mlx_lm(model)
-        found = _timed(model, generate, lambda: None, lambda: 0)
-    print(*found)
+        times = _timed(model, generate, lambda: None, lambda: 0)
+    print(*times)
 
 
 if __name__ == "__main__":

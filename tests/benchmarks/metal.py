@@ -29,12 +29,12 @@ _NEW_STEPS = 20
 five, and 3 ms from the tenth on."""
 
 
-def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
     """Yield two rows for each kernel, with the targets in the first."""
     import mxcompat.core as mx
 
     for pair in KERNELS:
-        if wanted(pair.name):
+        if is_selected(pair.name):
             yield from _rows(mx, pair, rounds)
 
 

@@ -79,18 +79,18 @@ def step_memory(sides: list[str], rounds: int) -> tuple[dict[str, float], dict[s
     Returns:
         The total by side, and its growth since the imports.
     """
-    found: dict[str, list[list[float]]] = {side: [] for side in sides}
+    measurements: dict[str, list[list[float]]] = {side: [] for side in sides}
     for _ in range(rounds):
         for side in sides:
-            found[side].append(run(_MEMORY, side))
-    total, above = ({s: statistics.median(v[k] for v in found[s]) / 1024 for s in sides} for k in (0, 1))
+            measurements[side].append(run(_MEMORY, side))
+    total, above = ({s: statistics.median(v[k] for v in measurements[s]) / 1024 for s in sides} for k in (0, 1))
     return total, above
 
 
 def import_seconds(modules: dict[str, str], rounds: int) -> dict[str, float]:
     """Return the import time of each side's module in a fresh process, in seconds. `modules` maps sides to modules."""
-    found: dict[str, list[float]] = {side: [] for side in modules}
+    seconds: dict[str, list[float]] = {side: [] for side in modules}
     for _ in range(rounds + 1):  # the first round fills the file cache
         for side, module in modules.items():
-            found[side] += run(IMPORT.format(module=module))
-    return {side: statistics.median(values[1:]) for side, values in found.items()}
+            seconds[side] += run(IMPORT.format(module=module))
+    return {side: statistics.median(values[1:]) for side, values in seconds.items()}

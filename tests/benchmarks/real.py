@@ -17,10 +17,10 @@ PARTS: tuple[Callable[[Callable[[str], bool], int], Iterator[Row]], ...] = (
     real_times.rows,
     real_ops.rows,
 )
-"""Functions that yield the wanted rows, measured in the given number of rounds."""
+"""Functions that yield the selected rows, measured in the given number of rounds."""
 
 
-def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
     """Yield the rows of every part."""
     for part in PARTS:
-        yield from part(wanted, rounds)
+        yield from part(is_selected, rounds)

@@ -159,14 +159,14 @@ def measure(side: str, model: Model, folder: Path | None = None, **sizes: Any) -
     times = [timed(lambda: results.append(step()))]
     result = [] if side == "PyTorch" else digest(results.pop())
     times += [timed(step) for _ in range(model.following)]
-    found: dict[str, Any] = {"first": times[0], f"next {model.following}": sum(times[1:])}
+    figures: dict[str, Any] = {"first": times[0], f"next {model.following}": sum(times[1:])}
     if model.warm:
         wait_for_compiles(side)
         timed(step)
-        found["warm"] = statistics.median(timed(step) for _ in range(_WARM_STEPS))
-    found[_PEAK] = megabytes("VmHWM") - imported
-    found["memory after"] = megabytes("VmRSS") - imported
-    return {**found, "parameters": parameters, "result": result}
+        figures["warm"] = statistics.median(timed(step) for _ in range(_WARM_STEPS))
+    figures[_PEAK] = megabytes("VmHWM") - imported
+    figures["memory after"] = megabytes("VmRSS") - imported
+    return {**figures, "parameters": parameters, "result": result}
 
 
 def _imported(side: str) -> float:
@@ -178,10 +178,10 @@ def _imported(side: str) -> float:
     return megabytes("VmRSS")
 
 
-def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Measure the models whose names are wanted, in turn on each side."""
+def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+    """Measure the models whose names are selected, in turn on each side."""
     for model in MODELS:
-        if wanted(model.name):
+        if is_selected(model.name):
             if model.build is None and not importlib.util.find_spec("mlx_lm"):
                 yield Row(f"{model.name}: mlx-lm is not installed", "ms", {})
             else:
@@ -192,10 +192,10 @@ def _rows(model: Model, rounds: int) -> Iterator[Row]:
     with _files(model) as words:
         tolerance = 1e-3 if model.build else 5e-2  # the logits of Qwen2 are in bfloat16
         once = ["MLX"] if model.slow else []
-        found = in_turn("real_models", [model.name, *words], model.sides, rounds, tolerance, once)
-    labels = [label for label in found["mxcompat"][0] if label not in ("parameters", "result")]
+        measurements = in_turn("real_models", [model.name, *words], model.sides, rounds, tolerance, once)
+    labels = [label for label in measurements["mxcompat"][0] if label not in ("parameters", "result")]
     for k, label in enumerate(labels):
-        times = {side: [run[label] for run in runs] for side, runs in found.items()}
+        times = {side: [run[label] for run in runs] for side, runs in measurements.items()}
         medians = {side: statistics.median(several) for side, several in times.items()}
         whole = {side: several for side, several in times.items() if len(several) == len(times["mxcompat"])}
         name = f"{model.name}: {label}" if k == 0 else f"  {label}"

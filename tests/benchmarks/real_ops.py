@@ -238,14 +238,16 @@ def _measure(side: str, name: str) -> dict[str, float]:
     return {"first call": 1e3 * first, "warm": 1e3 * statistics.median(times)}
 
 
-def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Measure the ops whose names are wanted, in turn on each side, `rounds` times."""
+def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+    """Measure the ops whose names are selected, in turn on each side, `rounds` times."""
     sides = [side for side in present() if side != "jax.jit"]
-    for name in filter(wanted, OPS):
+    for name in filter(is_selected, OPS):
         here = [*sides, *(["PyTorch"] if has_torch() and name in _CONVOLUTIONS else [])]
-        found = in_turn("real_ops", [name], here, rounds)
+        measurements = in_turn("real_ops", [name], here, rounds)
         for label, most in (("first call", 2.0), ("warm", 1.0)):
-            times = {side: [measured[label] for measured in all_measured] for side, all_measured in found.items()}
+            times = {
+                side: [measured[label] for measured in all_measured] for side, all_measured in measurements.items()
+            }
             ratios, spread = compared(times)
             medians = {side: statistics.median(values) for side, values in times.items()}
             row = Row(f"  {label}" if label == "warm" else f"{name}: {label}", "ms", medians, ratios, spread)

@@ -125,17 +125,17 @@ def measure(side: str, product: Product) -> dict[str, Any]:
     return {"first": first, "second": second, "warm": warm, _READ: read, "result": result}
 
 
-def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Measure the products whose names are wanted, in turn on each side."""
+def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+    """Measure the products whose names are selected, in turn on each side."""
     sides = [side for side in present() if side != "jax.jit"]
     for product in PRODUCTS:
-        if not wanted(product.name):
+        if not is_selected(product.name):
             continue
         tolerance = 1e-3 if product.dtype == "float32" else 0.2  # real MLX adds in half precision
-        found = in_turn("real_quantized", [product.name], sides, rounds, tolerance)
+        measurements = in_turn("real_quantized", [product.name], sides, rounds, tolerance)
         for label in ("first", "second", "warm"):
-            times = {side: [run[label] for run in runs] for side, runs in found.items()}
-            times[_READ] = [run[_READ] for run in found["mxcompat"]]
+            times = {side: [run[label] for run in runs] for side, runs in measurements.items()}
+            times[_READ] = [run[_READ] for run in measurements["mxcompat"]]
             medians = {side: statistics.median(several) for side, several in times.items()}
             name = f"{product.name}: {label}" if label == "first" else f"  {label}"
             row = Row(name, "ms", medians, *compared(times))

@@ -60,21 +60,21 @@ def in_turn(
     Raises:
         AssertionError: if `result` differs between mxcompat and MLX, or another side has other `parameters`.
     """
-    found: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
+    measurements: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
     start = time.perf_counter()
     for k in range(rounds):
         for side in sides[k % len(sides) :] + sides[: k % len(sides)]:
-            if not (found[side] and side in once):
-                found[side].append(_run(module, side, *words))
+            if not (measurements[side] and side in once):
+                measurements[side].append(_run(module, side, *words))
         if time.perf_counter() - start > ENOUGH_SECONDS:
             break
-    ours = found["mxcompat"][-1]
-    for side in found:
-        theirs = found[side][-1]
+    ours = measurements["mxcompat"][-1]
+    for side in measurements:
+        theirs = measurements[side][-1]
         assert theirs.get("parameters") == ours.get("parameters"), f"{words}: {side} has other parameters"
         if side == "MLX" and "result" in ours:
             assert agree(ours["result"], theirs["result"], tolerance), f"{words}: {ours['result']}, MLX: {theirs}"
-    return found
+    return measurements
 
 
 def _run(module: str, *words: str) -> Any:

@@ -47,7 +47,8 @@ class Program:
     """A program, and the numbers of steps whose time is shown.
 
     Args:
-        build: given `mx`, and sizes in place of its own, it returns an iterator that makes a step each time.
+        build: a function of `mx`, and of sizes that replace the default ones. It returns an iterator over the results
+            of steps.
         counts: the numbers of steps, in order.
         of_mlx: limit as a multiple of real MLX's time.
         room: milliseconds above real MLX's time that are allowed in any case; None for no such allowance.
@@ -81,28 +82,28 @@ PROGRAMS = (
 def times(mx: Any, program: Program, **sizes: int) -> dict[str, Any]:
     """Return milliseconds from the start to the end of each number of steps, and the first step's result."""
     steps = program.build(mx, **sizes)
-    found: dict[str, Any] = {}
+    milliseconds: dict[str, Any] = {}
     start = time.perf_counter()
     for k, result in enumerate(itertools.islice(steps, program.counts[-1]), 1):
         if k == 1:
             first = result
         if k in program.counts:
-            found[str(k)] = 1e3 * (time.perf_counter() - start)
-    return {**found, "result": digest(first)}
+            milliseconds[str(k)] = 1e3 * (time.perf_counter() - start)
+    return {**milliseconds, "result": digest(first)}
 
 
-def rows(wanted: Callable[[str], bool], rounds: int) -> Iterator[Row]:
-    """Measure the programs whose names are wanted, in turn on each side."""
+def rows(is_selected: Callable[[str], bool], rounds: int) -> Iterator[Row]:
+    """Measure the programs whose names are selected, in turn on each side."""
     sides = [side for side in present() if side != "jax.jit"]
     for k, program in enumerate(PROGRAMS):
-        if not wanted(program.name):
+        if not is_selected(program.name):
             continue
         if program.mlx_lm and not generation.available():
             yield Row(f"{program.name}: mlx-lm is not installed", "ms", {})
             continue
-        found = in_turn("real_times", [str(k)], sides, rounds)
+        measurements = in_turn("real_times", [str(k)], sides, rounds)
         for count in program.counts:
-            values = {side: [run[str(count)] for run in runs] for side, runs in found.items()}
+            values = {side: [run[str(count)] for run in runs] for side, runs in measurements.items()}
             medians = {side: statistics.median(several) for side, several in values.items()}
             name = f"{program.name}: first {count}" if count == program.counts[0] else f"  first {count}"
             row = Row(name, "ms", medians, *compared(values))

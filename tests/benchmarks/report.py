@@ -51,8 +51,8 @@ def pair() -> str:
 
 def pairs(folder: Path) -> list[str]:
     """Return the pairs of versions that have been measured, the oldest first."""
-    found = [path.parent.name for path in folder.glob(f"*/{FIGURES}")]
-    return sorted(found, key=lambda name: [number.zfill(9) for number in name.replace("-", ".").split(".")])
+    names = [path.parent.name for path in folder.glob(f"*/{FIGURES}")]
+    return sorted(names, key=lambda name: [number.zfill(9) for number in name.replace("-", ".").split(".")])
 
 
 def machine() -> str:
@@ -68,13 +68,13 @@ def _processor() -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in _PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def save(folder: Path, sections: Mapping[str, Sequence[Row]]) -> None:
@@ -110,10 +110,10 @@ def files(folder: Path) -> dict[str, str]:
     """Return the pages and the plots by path in the folder, from the stored measurements: a list of the pairs, and a
     page for each. Without measurements, the list says how to take them."""
     lines = [_line_of_pair(folder, name) for name in pairs(folder)]
-    made = {"index.md": _HEAD + "\n".join(["", *(_PAIRS + lines if lines else [_EMPTY]), ""])}
+    texts = {"index.md": _HEAD + "\n".join(["", *(_PAIRS + lines if lines else [_EMPTY]), ""])}
     for name in pairs(folder):
-        made |= {f"{name}/{path}": text for path, text in _files_of_pair(folder / name).items()}
-    return made
+        texts |= {f"{name}/{path}": text for path, text in _files_of_pair(folder / name).items()}
+    return texts
 
 
 def unexplained(folder: Path, sections: Mapping[str, Sequence[Row]]) -> list[str]:
@@ -162,17 +162,17 @@ def _dates(figures: dict[str, Any]) -> str:
 
 def _files_of_pair(folder: Path) -> dict[str, str]:
     figures, sections = _stored(folder)
-    made = {"index.md": "\n".join([*_body(folder.name, figures, sections, _notes(folder)), ""])}
+    texts = {"index.md": "\n".join([*_body(folder.name, figures, sections, _notes(folder)), ""])}
     for name, rows in sections.items():
         shown = [row for row in rows if _sides(row)]
         for shade, palette in (("light", LIGHT), ("dark", DARK)):
             if shown:
-                made[f"{name}-{shade}.svg"] = plot(shown, palette, _ABOUT.get(name, (name, ""))[0]).svg()
-    return made
+                texts[f"{name}-{shade}.svg"] = plot(shown, palette, _ABOUT.get(name, (name, ""))[0]).svg()
+    return texts
 
 
-def _row(found: dict[str, Any]) -> Row:
-    return Row(**{**found, "spread": {side: tuple(pair) for side, pair in found["spread"].items()}})
+def _row(fields: dict[str, Any]) -> Row:
+    return Row(**{**fields, "spread": {side: tuple(pair) for side, pair in fields["spread"].items()}})
 
 
 _HEAD = """# Benchmarks

@@ -32,9 +32,9 @@ def row(rounds: int) -> Row:
     command = [sys.executable, "-m", "tests.benchmarks.sharded", str(rounds)]
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     out = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
-    found = Row(NAME, "us", *json.loads(out))
-    found.limit("jax.jit", _MOST)
-    return found
+    measurement = Row(NAME, "us", *json.loads(out))
+    measurement.limit("jax.jit", _MOST)
+    return measurement
 
 
 def _measured(rounds: int) -> Any:

@@ -42,7 +42,7 @@ def _normal(seed: int, *shape: int) -> np.ndarray:
 def reproducible(build: Callable[[Any], Step]) -> Callable[[Any], Step]:
     """Return the same work in reproducible mode, to measure its cost. Real MLX is always reproducible."""
 
-    def made(mx: Any) -> Step:
+    def wrapped(mx: Any) -> Step:
         step = build(mx)
         if mx.__name__ != "mxcompat.core":
             return step
@@ -54,7 +54,7 @@ def reproducible(build: Callable[[Any], Step]) -> Callable[[Any], Step]:
 
         return reproducibly
 
-    return made
+    return wrapped
 
 
 def build_add(mx: Any) -> Step:

@@ -62,9 +62,9 @@ elif what == "interrupted":
 for _ in range(2):
     try:
         mx.eval(different(rank))
-        told = "nothing"
+        message = "nothing"
     except RuntimeError as error:
-        told = str(error)
-    sys.stdout.write(f"rank {rank} is told: {told}\n")
+        message = str(error)
+    sys.stdout.write(f"rank {rank} is told: {message}\n")
 if what == "interrupted" and rank:
     time.sleep(4)

@@ -87,8 +87,8 @@ class Network:
     def pids(self, name: str) -> list[int]:
         """Return the process numbers on a host, without its server."""
         line = ["ip", "netns", "pids", f"{self._prefix}-{name}"]
-        found = subprocess.run(line, capture_output=True, text=True, check=False).stdout.split()
-        return [int(pid) for pid in found if int(pid) not in [server.pid for server in self._servers]]
+        numbers = subprocess.run(line, capture_output=True, text=True, check=False).stdout.split()
+        return [int(pid) for pid in numbers if int(pid) not in [server.pid for server in self._servers]]
 
     def _ip(self, name: str, arguments: str) -> None:
         _run(f"ip -n {self._prefix}-{name} {arguments}")

@@ -46,7 +46,7 @@ def error(function: Callable[[], Any]) -> tuple[str, str]:
     return "nothing", ""
 
 
-def done(*results: Any) -> Any:
+def evaluated(*results: Any) -> Any:
     """Evaluate the results before any further communication, because real MLX may mix up concurrent messages."""
     mx.eval(results)
     return results[0] if len(results) == 1 else results
@@ -67,7 +67,7 @@ DTYPES = (
 def every_dtype(group: Any) -> Any:
     values = mx.array([[0, 1], [2, 3]]) * (group.rank() + 1)
     return {
-        (name, dtype): done(getattr(D, name)(values.astype(getattr(mx, dtype)), group=group))
+        (name, dtype): evaluated(getattr(D, name)(values.astype(getattr(mx, dtype)), group=group))
         for name in (*REDUCTIONS, "all_gather")
         for dtype in DTYPES
     }
@@ -76,17 +76,17 @@ def every_dtype(group: Any) -> Any:
 @job
 def complex_extremes(group: Any) -> Any:
     x = mx.array([1 + 2j, 3 - 1j, 0j]) * (1 - 2 * group.rank())
-    return done(D.all_max(x)), done(D.all_min(x))
+    return evaluated(D.all_max(x)), evaluated(D.all_min(x))
 
 
 @job
 def scalars_and_others(group: Any) -> Any:
     rank = group.rank()
-    given = [
+    values = [
         mx.array(rank + 0.5), 3, True, 2.5 * rank, np.arange(3), mx.zeros((0, 2)), mx.array([200], dtype=mx.uint8),
         b"ab", mx.arange(6).reshape(2, 3).T, mx.ones((1, 2, 3)),
     ]  # fmt: skip
-    return [[done(f(x)) for x in given] for f in (D.all_sum, D.all_max, D.all_gather)]
+    return [[evaluated(f(x)) for x in values] for f in (D.all_sum, D.all_max, D.all_gather)]
 
 
 @job
@@ -103,23 +103,23 @@ def refusals(group: Any) -> Any:
 @job
 def derivatives(group: Any) -> Any:
     x, c = own(group), mx.array([[3.0, 5.0], [7.0, 11.0]])
-    found = []
+    results = []
     for name in REDUCTIONS:
         f = getattr(D, name)
-        found += [
-            done(*mx.value_and_grad(lambda x, f=f: (f(x) * c).sum())(x)),
-            done(*mx.value_and_grad(lambda x, f=f: (f(x * x) * mx.sin(x)).sum())(x)),
-            done(*mx.vjp(lambda x, f=f: f(mx.exp(x)), [x], [c])),
-            done(*mx.jvp(lambda x, f=f: f(x * x), [x], [c * (group.rank() + 1)])),
-            done(mx.grad(mx.grad(lambda x, f=f: (f(x * x) * x).sum()))(mx.array(2.0))),
+        results += [
+            evaluated(*mx.value_and_grad(lambda x, f=f: (f(x) * c).sum())(x)),
+            evaluated(*mx.value_and_grad(lambda x, f=f: (f(x * x) * mx.sin(x)).sum())(x)),
+            evaluated(*mx.vjp(lambda x, f=f: f(mx.exp(x)), [x], [c])),
+            evaluated(*mx.jvp(lambda x, f=f: f(x * x), [x], [c * (group.rank() + 1)])),
+            evaluated(mx.grad(mx.grad(lambda x, f=f: (f(x * x) * x).sum()))(mx.array(2.0))),
         ]
     weights = mx.arange(4.0 * group.size()).reshape(-1, 2)
-    found += [
-        done(*mx.value_and_grad(lambda x: (D.all_gather(x * x) * weights).sum())(x)),
-        done(*mx.jvp(lambda x: D.all_gather(x * x), [x], [c * (group.rank() + 1)])),
-        done(mx.grad(lambda x: (D.all_gather(x) * weights[0, 1]).sum())(mx.array(2.0))),
+    results += [
+        evaluated(*mx.value_and_grad(lambda x: (D.all_gather(x * x) * weights).sum())(x)),
+        evaluated(*mx.jvp(lambda x: D.all_gather(x * x), [x], [c * (group.rank() + 1)])),
+        evaluated(mx.grad(lambda x: (D.all_gather(x) * weights[0, 1]).sum())(mx.array(2.0))),
     ]
-    return found
+    return results
 
 
 @job
@@ -143,7 +143,7 @@ def of_what_a_transform_has_left(group: Any) -> Any:
         kept += [own(group), mx.ones((2, 2))]
     sums = [D.all_sum(value[:1], group=group) for value in kept]
     last = D.all_sum(mx.array([1.0, 2.0, 3.0]), group=group)
-    return [done(value) for value in (last, *reversed(sums))]
+    return [evaluated(value) for value in (last, *reversed(sums))]
 
 
 @job
@@ -155,17 +155,17 @@ def under_transforms(group: Any) -> Any:
 
     compiled = mx.compile(layer)
     return [
-        done(compiled(x)),
-        done(compiled(x + 1)),
-        done(mx.compile(lambda x: D.all_gather(layer(x)) * 2)(x)),
-        done(mx.grad(lambda x: mx.checkpoint(layer)(x).sum())(x)),
-        done(mx.grad(lambda x: compiled(x).sum())(x)),
-        done(mx.compile(mx.grad(lambda x: layer(layer(x)).sum()))(x)),
-        done(mx.vmap(layer)(x)),
-        done(mx.vmap(layer, in_axes=1)(x)),
-        done(mx.vmap(lambda x, y: D.all_sum(x) + y, in_axes=(0, None), out_axes=1)(x, x[0])),
-        done(mx.grad(lambda x: mx.vmap(layer)(x).sum())(x)),
-        done(mx.vmap(mx.grad(lambda x: layer(x).sum()))(x)),
+        evaluated(compiled(x)),
+        evaluated(compiled(x + 1)),
+        evaluated(mx.compile(lambda x: D.all_gather(layer(x)) * 2)(x)),
+        evaluated(mx.grad(lambda x: mx.checkpoint(layer)(x).sum())(x)),
+        evaluated(mx.grad(lambda x: compiled(x).sum())(x)),
+        evaluated(mx.compile(mx.grad(lambda x: layer(layer(x)).sum()))(x)),
+        evaluated(mx.vmap(layer)(x)),
+        evaluated(mx.vmap(layer, in_axes=1)(x)),
+        evaluated(mx.vmap(lambda x, y: D.all_sum(x) + y, in_axes=(0, None), out_axes=1)(x, x[0])),
+        evaluated(mx.grad(lambda x: mx.vmap(layer)(x).sum())(x)),
+        evaluated(mx.vmap(mx.grad(lambda x: layer(x).sum()))(x)),
     ]
 
 
@@ -189,11 +189,11 @@ def custom_functions(group: Any) -> Any:
 
     x = own(group)
     return [
-        done(f(x)),
-        done(mx.grad(lambda x: (f(x * 2) * x).sum())(x)),
-        done(mx.grad(lambda x: (summed_behind(x) * x).sum())(x)),
-        done(mx.compile(lambda x: f(x) + 1)(x)),
-        done(mx.compile(mx.grad(lambda x: (summed_behind(x * x) * x).sum()))(x)),
+        evaluated(f(x)),
+        evaluated(mx.grad(lambda x: (f(x * 2) * x).sum())(x)),
+        evaluated(mx.grad(lambda x: (summed_behind(x) * x).sum())(x)),
+        evaluated(mx.compile(lambda x: f(x) + 1)(x)),
+        evaluated(mx.compile(mx.grad(lambda x: (summed_behind(x * x) * x).sum()))(x)),
     ]
 
 
@@ -255,15 +255,15 @@ def all_send_before_any_receives(group: Any) -> Any:
     blocks.)"""
     rank, size = group.rank(), group.size()
     x = own(group)
-    found = []
+    results = []
     for k in range(3):
         receives_first = os.environ.get("COLLECTIVES") == "by XLA" and rank % 2
         if not receives_first:
-            done(D.send(x * k, (rank + 1) % size))
-        found.append(done(D.recv_like(x, (rank - 1) % size)))
+            evaluated(D.send(x * k, (rank + 1) % size))
+        results.append(evaluated(D.recv_like(x, (rank - 1) % size)))
         if receives_first:
-            done(D.send(x * k, (rank + 1) % size))
-    return found
+            evaluated(D.send(x * k, (rank + 1) % size))
+    return results
 
 
 @job
@@ -271,9 +271,9 @@ def sent_within_transforms(group: Any) -> Any:
     x = own(group)
     if group.rank() % 2 == 0:
         sends = mx.compile(lambda x: D.send(mx.exp(x), group.rank() + 1) * 2)
-        return done(sends(x)), done(sends(x + 1))
+        return evaluated(sends(x)), evaluated(sends(x + 1))
     receives = mx.compile(lambda x: D.recv_like(x, group.rank() - 1) + x)
-    return done(receives(x)), done(receives(x))
+    return evaluated(receives(x)), evaluated(receives(x))
 
 
 @ours_only("real MLX receives one entry of a batch, and leaves the others for whoever comes next")
@@ -382,12 +382,12 @@ def averaged_gradients(group: Any) -> Any:
 
     def copy(tree: Any) -> Any:
         """Return a copy of the tree, because real MLX overwrites the operands of its sums."""
-        return done(tree_map(lambda g: g + 0, tree))
+        return evaluated(tree_map(lambda g: g + 0, tree))
 
     return (
         loss,
-        [done(nn.average_gradients(copy(gradients), group, size)) for size in (32 << 20, 0, 200)],
-        done(nn.average_gradients(halves, group)),
+        [evaluated(nn.average_gradients(copy(gradients), group, size)) for size in (32 << 20, 0, 200)],
+        evaluated(nn.average_gradients(halves, group)),
     )
 
 
@@ -397,7 +397,7 @@ def clipped_by_the_norm_of_all(group: Any) -> Any:
     model = mlp()
     _, gradients = nn.value_and_grad(model, lambda x, y: squared(model, x, y))(x, y)
     mx.eval(gradients)
-    return done(*nn.utils.clip_grad_norm_sharded(gradients, 0.1, group))
+    return evaluated(*nn.utils.clip_grad_norm_sharded(gradients, 0.1, group))
 
 
 @job
@@ -411,15 +411,15 @@ def sharded_layers(group: Any) -> Any:
     narrow = shard.shard_linear(second, "sharded-to-all", group=group)
     model = nn.Sequential(wide, nn.ReLU(), narrow)
     x, _ = batch(3)
-    value = done(*nn.value_and_grad(model, lambda x: (model(x) ** 2).sum())(x))
+    value = evaluated(*nn.value_and_grad(model, lambda x: (model(x) ** 2).sum())(x))
     wide_q = shard.shard_linear(quantized, "all-to-sharded", group=group)
     narrow_q = shard.shard_linear(back, "sharded-to-all", group=group)
     z = mx.random.normal((2, 128))
     w = mx.random.normal((2, 64 * group.size()))[:, 64 * group.rank() : 64 * (group.rank() + 1)]
     in_place = nn.Linear(8, 16)
     shard.shard_inplace(in_place, "all-to-sharded", segments=2, group=group)
-    gradient_of_input = done(mx.grad(lambda x: (model(x) ** 2).sum())(x))
-    return value, done(model(x)), wide_q(z), done(narrow_q(w)), dict(in_place.parameters()), gradient_of_input
+    gradient_of_input = evaluated(mx.grad(lambda x: (model(x) ** 2).sum())(x))
+    return value, evaluated(model(x)), wide_q(z), evaluated(narrow_q(w)), dict(in_place.parameters()), gradient_of_input
 
 
 @ours_only("ring: sum_scatter not supported")
@@ -431,14 +431,14 @@ def fully_sharded(group: Any) -> Any:
     loss, gradients = nn.value_and_grad(whole, lambda x, y: squared(whole, x, y))(x, y)
     model = nn.fully_shard(mlp(), group=group)
     mine = slice(4 * rank, 4 * rank + 4)
-    part, found = nn.value_and_grad(model, lambda x, y: squared(model, x, y))(x[mine], y[mine])
+    part, part_gradients = nn.value_and_grad(model, lambda x, y: squared(model, x, y))(x[mine], y[mine])
     np.testing.assert_allclose((D.all_sum(part) / size).item(), loss.item(), rtol=1e-5)
-    found = dict(tree_flatten(found))
-    for (_, gradient), (_, want) in zip(sorted(found.items()), sorted(tree_flatten(gradients)), strict=True):
+    part_gradients = dict(tree_flatten(part_gradients))
+    for (_, gradient), (_, want) in zip(sorted(part_gradients.items()), sorted(tree_flatten(gradients)), strict=True):
         rows = want.shape[0] // size
         shard = np.array(want)[rows * rank : rows * (rank + 1)]
         np.testing.assert_allclose(np.array(gradient).reshape(shard.shape), shard, rtol=1e-4, atol=1e-6)
-    _, norm = nn.utils.clip_grad_norm_sharded(found, 1e9, group)
+    _, norm = nn.utils.clip_grad_norm_sharded(part_gradients, 1e9, group)
     want = mx.sqrt(sum(g.square().sum() for _, g in tree_flatten(gradients)))
     np.testing.assert_allclose(norm.item(), want.item(), rtol=1e-4)
 
@@ -509,13 +509,13 @@ def tokens(model: Any, count: int = 6) -> list[int]:
     from mlx_lm.models.cache import make_prompt_cache
 
     cache = make_prompt_cache(model)
-    given = mx.array([[5, 17, 3, 44]])
-    found = []
+    inputs = mx.array([[5, 17, 3, 44]])
+    ids = []
     for _ in range(count):
-        logits = model(given, cache=cache)[:, -1]
-        given = mx.argmax(logits, axis=-1)[:, None]
-        found.append(given.item())
-    return found
+        logits = model(inputs, cache=cache)[:, -1]
+        inputs = mx.argmax(logits, axis=-1)[:, None]
+        ids.append(inputs.item())
+    return ids
 
 
 @job
@@ -524,9 +524,9 @@ def llama_tensor_parallel(group: Any) -> Any:
     alone = tokens(tiny("llama", **settings))
     sharded = tiny("llama", **settings)
     sharded.shard(group)
-    found = tokens(sharded)
-    assert found == alone
-    return found
+    result = tokens(sharded)
+    assert result == alone
+    return result
 
 
 @job
@@ -552,6 +552,6 @@ def as_alone(model: Any, pipeline: Any, group: Any) -> Any:
         return [token for token, _ in generate_step(prompt, model, max_tokens=8, prefill_step_size=3)]
 
     pipeline.model.pipeline(group)
-    found = tokens(pipeline), generated(pipeline)
-    assert found == (tokens(model), generated(model))
-    return found
+    result = tokens(pipeline), generated(pipeline)
+    assert result == (tokens(model), generated(model))
+    return result

@@ -13,16 +13,16 @@ PROGRAM = Path(__file__).with_name("failing.py")
 HERE = f"{PROGRAM}:"
 
 
-def told(what: str, limit: int = 240, size: int = 2) -> tuple[int, dict[int, list[str]]]:
+def outcome(what: str, limit: int = 240, size: int = 2) -> tuple[int, dict[int, list[str]]]:
     """Return the exit status, and each rank's error from each of two collectives."""
     result = launch(size, str(PROGRAM), what, MXCOMPAT_DISTRIBUTED_TIMEOUT=str(limit))
     lines = [line.partition("is told: ") for line in result.stdout.splitlines()]
-    found: dict[int, list[str]] = {rank: [] for rank in range(size)}
+    messages: dict[int, list[str]] = {rank: [] for rank in range(size)}
     for start, _, text in lines:
         if text:
             assert start.startswith(f"[{start.split()[-1]}] rank"), "each line says which rank wrote it"
-            found[int(start.split()[-1])].append(text)
-    return result.returncode, found
+            messages[int(start.split()[-1])].append(text)
+    return result.returncode, messages
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def told(what: str, limit: int = 240, size: int = 2) -> tuple[int, dict[int, lis
 )
 def test_ranks_that_differ(what, texts):
     """Assert that every rank is told what each rank called, and where, and can continue."""
-    status, found = told(what)
+    status, messages = outcome(what)
     assert status == 0
     for rank in (0, 1):
-        assert len(found[rank]) == 2
-        for text in found[rank]:
+        assert len(messages[rank]) == 2
+        for text in messages[rank]:
             assert "The ranks do not agree on what comes next" in text
             assert HERE in text
             assert all(part in text for part in texts)
@@ -48,10 +48,10 @@ def test_ranks_that_differ(what, texts):
 
 def test_a_small_array_of_another_shape():
     """Assert that the receiver of a small array with another shape reports it, as the send does not block."""
-    status, found = told("sent")
+    status, messages = outcome("sent")
     assert status == 0
-    assert found[0] == ["nothing"] * 2
-    for text in found[1]:
+    assert messages[0] == ["nothing"] * 2
+    for text in messages[1]:
         assert "rank 0 is at [send] float32[3] from rank 0 to rank 1" in text
         assert "rank 1 is at [recv] float32[4] from rank 0 to rank 1" in text
 
@@ -70,10 +70,10 @@ def test_a_rank_that_ends(what, status, why):
 
     The launcher's status is that of the rank that failed first.
     """
-    found_status, found = told(what)
+    found_status, messages = outcome(what)
     assert found_status == status
-    assert found[1] == []
-    first, second = found[0]
+    assert messages[1] == []
+    first, second = messages[0]
     assert f"[all_sum] float32[{65536 if what == 'killed in it' else 3}] over 2 ranks" in first
     assert HERE in first
     assert "on rank 0" in first
@@ -83,10 +83,10 @@ def test_a_rank_that_ends(what, status, why):
 
 @pytest.mark.exhaustive
 def test_a_rank_that_is_elsewhere():
-    status, found = told("elsewhere", limit=10)
+    status, messages = outcome("elsewhere", limit=10)
     assert status == 0
-    assert "After 10 s rank 1 had not come to the same point." in found[0][0]
-    assert "have come apart before" in found[0][1]
+    assert "After 10 s rank 1 had not come to the same point." in messages[0][0]
+    assert "have come apart before" in messages[0][1]
 
 
 @pytest.mark.exhaustive
@@ -95,29 +95,29 @@ def test_a_rank_that_is_interrupted():
 
     The message of the second try must not be taken for that of the next collective.
     """
-    status, found = told("interrupted")
+    status, messages = outcome("interrupted")
     assert status == 0
-    assert found[0][0] == "nothing"
-    assert found[1][0] == "interrupted"
+    assert messages[0][0] == "nothing"
+    assert messages[1][0] == "interrupted"
     for rank in (0, 1):
-        assert "Rank 1 was interrupted at [all_sum] float32[3] over 2 ranks" in found[rank][1]
+        assert "Rank 1 was interrupted at [all_sum] float32[3] over 2 ranks" in messages[rank][1]
 
 
 @pytest.mark.exhaustive
 def test_a_rank_that_is_lost_in_the_middle():
     """Assert that an unresponsive rank is reported, as when its machine loses the network. Gloo would wait for ever."""
-    status, found = told("stopped in it", limit=6)
+    status, messages = outcome("stopped in it", limit=6)
     assert status == 1
-    assert "[all_sum] float32[65536] over 2 ranks" in found[0][0]
-    assert "It had not ended after 6 s: a rank has been lost." in found[0][0]
-    assert "have come apart before" in found[0][1]
+    assert "[all_sum] float32[65536] over 2 ranks" in messages[0][0]
+    assert "It had not ended after 6 s: a rank has been lost." in messages[0][0]
+    assert "have come apart before" in messages[0][1]
 
 
 @pytest.mark.exhaustive
 def test_a_rank_that_starts_late():
-    status, found = told("late", size=3)
+    status, messages = outcome("late", size=3)
     assert status == 0
-    assert found == {rank: ["nothing"] * 2 for rank in range(3)}
+    assert messages == {rank: ["nothing"] * 2 for rank in range(3)}
 
 
 @pytest.mark.exhaustive

@@ -58,15 +58,15 @@ def python(code):
 
 def test_ranks_on_two_hosts(start, tmp_path):
     """Run ranks on two hosts whose own names are loopback addresses. Arrays and arguments arrive unchanged."""
-    given = ["a  b", "it's", "$HOME", 'x"y', "two\nlines", "é"]
-    process = start("--hosts", "one,two", "-n", "2", "--env", "A=b c", "program.py", *given)
+    words = ["a  b", "it's", "$HOME", 'x"y', "two\nlines", "é"]
+    process = start("--hosts", "one,two", "-n", "2", "--env", "A=b c", "program.py", *words)
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (0, "")
-    found = sorted(line for line in out.splitlines() if "] [" in line)  # without the messages of a host's shell
-    for rank, line in enumerate(found):
+    lines = sorted(line for line in out.splitlines() if "] [" in line)  # without the messages of a host's shell
+    for rank, line in enumerate(lines):
         host = "one" if rank < 2 else "two"
-        assert line == f"[{rank}] {[rank, [10.0, 10.0], host, str(tmp_path), ['b c', '100', None], given]}"
-    assert len(found) == 4
+        assert line == f"[{rank}] {[rank, [10.0, 10.0], host, str(tmp_path), ['b c', '100', None], words]}"
+    assert len(lines) == 4
 
 
 @pytest.mark.exhaustive

@@ -98,10 +98,10 @@ def test_hostfiles_as_real_mlx(tmp_path):
 
 def _read(kind, path):
     try:
-        found = kind.from_file(path)
+        hosts = kind.from_file(path)
     except ValueError as error:
         return str(error)
-    return repr(found), found.to_json()
+    return repr(hosts), hosts.to_json()
 
 
 ENVIRONMENTS = {
@@ -129,14 +129,19 @@ def test_two_processes_find_each_other(kind, tmp_path):
     program.write_text(SUM.format(arguments="" if kind == "jax" else f"True, {kind!r}"))
     processes = []
     for rank in (0, 1):
-        told = {
+        variables = {
             k: v.format(rank=rank, first=f"127.0.0.1:{port}", port=port, hosts=hosts)
             for k, v in ENVIRONMENTS[kind].items()
         }
         line = [sys.executable, "-m", "mxcompat", str(program)]
         processes.append(
             subprocess.Popen(
-                line, env=environment(**told), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+                line,
+                env=environment(**variables),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=tmp_path,
             )
         )
     try:
@@ -170,9 +175,9 @@ def test_who_is_meant(monkeypatch):
         monkeypatch.setenv(name, value.format(rank=1, port=5))
     monkeypatch.setenv("MXCOMPAT_MEMBER", "")  # a set and a delete, so that monkeypatch restores the variable
     monkeypatch.delenv("MXCOMPAT_MEMBER")
-    found = peers()
-    assert found is not None
-    assert (found.rank, found.size, found.address, found.backends) == (1, 2, "127.0.0.1:5", ("any", "nccl"))
+    group = peers()
+    assert group is not None
+    assert (group.rank, group.size, group.address, group.backends) == (1, 2, "127.0.0.1:5", ("any", "nccl"))
     monkeypatch.setenv("MXCOMPAT_MEMBER", str(os.getppid()))  # the member is the parent; a child is not a member
     assert peers() is None
 
@@ -197,10 +202,10 @@ def test_output_input_and_status():
     assert "[0] err" in result.stderr
     assert "rank 1 ended with status 3" in result.stderr
     line = [sys.executable, "-m", "mxcompat", "launch", "-n", "2", "--", sys.executable, "-c", "print(input('? ') * 2)"]
-    asked = subprocess.run(
+    process = subprocess.run(
         line, input="ab\n", env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
-    assert asked.stdout.count("abab") == 2
+    assert process.stdout.count("abab") == 2
 
 
 def test_an_interrupt_ends_all():
@@ -222,16 +227,16 @@ def test_an_interrupt_ends_all():
 @pytest.fixture
 def ranks(monkeypatch):
     """Yield the list of created ranks, and close their streams at the end."""
-    made = []
+    instances = []
 
     class Rank(processes._Rank):
         def __init__(self, start):
             super().__init__(start)
-            made.append(self)
+            instances.append(self)
 
     monkeypatch.setattr(processes, "_Rank", Rank)
-    yield made
-    for rank in made:
+    yield instances
+    for rank in instances:
         for stream in (rank.process.stdin, rank.process.stdout, rank.process.stderr):
             stream.close()
 
@@ -321,20 +326,20 @@ def test_a_search_path_for_the_ranks(tmp_path):
 def test_mlx_lm_share(tmp_path):
     """Assert that `mlx_lm.share` copies a folder from the rank that has it to the other."""
     pytest.importorskip("mlx_lm")
-    given, got, hosts = tmp_path / "given", tmp_path / "got", tmp_path / "hosts.json"
-    (given / "sub").mkdir(parents=True)
-    (given / "weights").write_bytes(bytes(range(256)) * 5000)
-    (given / "sub" / "text").write_text("text")
-    (given / "empty").touch()
-    (given / "link").symlink_to("sub/text")
+    source, got, hosts = tmp_path / "given", tmp_path / "got", tmp_path / "hosts.json"
+    (source / "sub").mkdir(parents=True)
+    (source / "weights").write_bytes(bytes(range(256)) * 5000)
+    (source / "sub" / "text").write_text("text")
+    (source / "empty").touch()
+    (source / "link").symlink_to("sub/text")
     hosts.write_text(json.dumps({"backend": "ring", "hosts": [{"ssh": "127.0.0.1", "ips": ["127.0.0.1"]}] * 2}))
-    line = [sys.executable, "-m", "mxcompat", "-m", "mlx_lm", "share", "--path", str(given), "--dst", str(got)]
+    line = [sys.executable, "-m", "mxcompat", "-m", "mlx_lm", "share", "--path", str(source), "--dst", str(got)]
     subprocess.run(
         [*line, "--tmpdir", str(tmp_path), "--hostfile", str(hosts)], env=environment(), cwd=tmp_path,
         stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
-    names = [sorted(p.relative_to(folder) for p in folder.rglob("*")) for folder in (got, given)]
+    names = [sorted(p.relative_to(folder) for p in folder.rglob("*")) for folder in (got, source)]
     assert names[0] == names[1]
-    assert (got / "weights").read_bytes() == (given / "weights").read_bytes()
+    assert (got / "weights").read_bytes() == (source / "weights").read_bytes()
     assert (got / "link").is_symlink()
     assert (got / "link").read_text() == "text"

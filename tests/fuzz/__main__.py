@@ -15,21 +15,21 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the number of the first")
     parser.add_argument("--only", type=int, help="the number of the only one")
     parser.add_argument("--types", action="store_true", help="print those as well that raise in one of the two alone")
-    given = parser.parse_args()
-    numbers = range(given.first, given.first + given.count)
-    if given.only is not None:
-        numbers = range(given.only, given.only + 1)
-    found, wrong = [], 0
+    options = parser.parse_args()
+    numbers = range(options.first, options.first + options.count)
+    if options.only is not None:
+        numbers = range(options.only, options.only + 1)
+    endings, wrong = [], 0
     for number, ours, real in campaign(numbers):
-        found.append((number, ours, real))
+        endings.append((number, ours, real))
         what = fault(ours, real)
         wrong += bool(what)
-        differ = given.types and (ours.how, ours.kind if ours.how == "error" else "") != (
+        differ = options.types and (ours.how, ours.kind if ours.how == "error" else "") != (
             real.how, real.kind if real.how == "error" else ""
         )  # fmt: skip
-        if what or differ or given.only is not None:
+        if what or differ or options.only is not None:
             print(f"{what or 'differs'} | {call(number)} | {ours} | MLX: {real}", flush=True)
-    print(table(found))
+    print(table(endings))
     print(f"{wrong} faults")
     return bool(wrong)
 

@@ -59,9 +59,11 @@ def endings(side: str, first: int, last: int) -> Iterator[tuple[int, Ending]]:
     """Yield the outcomes of the calls from `first` to before `last`, in order."""
     while first < last:
         command = [sys.executable, "-W", "ignore", "-m", "tests.fuzz.worker", side, str(first), str(last)]
-        done = subprocess.run(command, cwd=ROOT, env=os.environ | SETTINGS, capture_output=True, text=True, check=False)
+        process = subprocess.run(
+            command, cwd=ROOT, env=os.environ | SETTINGS, capture_output=True, text=True, check=False
+        )
         begun = None
-        for line in done.stdout.splitlines():
+        for line in process.stdout.splitlines():
             said, *rest = json.loads(line)
             if said == "begin":
                 begun = rest[0]
@@ -71,9 +73,9 @@ def endings(side: str, first: int, last: int) -> Iterator[tuple[int, Ending]]:
             else:
                 return
         if begun is None:
-            raise RuntimeError(f"a worker ended between two calls:\n{done.stderr[-3000:]}")
-        late = -done.returncode in (signal.SIGPROF, signal.SIGALRM)
-        yield begun, Ending("hang" if late else "crash", str(done.returncode), done.stderr[-300:])
+            raise RuntimeError(f"a worker ended between two calls:\n{process.stderr[-3000:]}")
+        late = -process.returncode in (signal.SIGPROF, signal.SIGALRM)
+        yield begun, Ending("hang" if late else "crash", str(process.returncode), process.stderr[-300:])
         first = begun + 1
 
 
@@ -86,8 +88,8 @@ def campaign(numbers: range, processes: int = 2) -> Iterator[tuple[int, Ending, 
         return [(number, ours, real[number]) for number, ours in endings("ours", *block)]
 
     with ThreadPoolExecutor(processes) as pool:
-        for found in pool.map(both, blocks):
-            yield from found
+        for results in pool.map(both, blocks):
+            yield from results
 
 
 def fault(ours: Ending, real: Ending) -> str:
@@ -109,12 +111,12 @@ def fault(ours: Ending, real: Ending) -> str:
     return ""
 
 
-def table(found: list[tuple[int, Ending, Ending]]) -> str:
+def table(endings: list[tuple[int, Ending, Ending]]) -> str:
     """Return a table of how many calls ended in which way, in both libraries."""
     counts = Counter(
-        (ours.how, real.how, ours.how == real.how == "error" and ours.kind == real.kind) for _, ours, real in found
+        (ours.how, real.how, ours.how == real.how == "error" and ours.kind == real.kind) for _, ours, real in endings
     )
-    lines = [f"{len(found)} calls"]
+    lines = [f"{len(endings)} calls"]
     for (ours, real, same), n in counts.most_common():
         lines.append(f"{n:8d}  mxcompat {ours}, real MLX {real}{', of the same type' if same else ''}")
     return "\n".join(lines)

@@ -59,7 +59,7 @@ class Call(NamedTuple):
     compiled: bool
 
     def __str__(self) -> str:
-        shapes = " ".join(f"{name}: {g.shape}" for name, g in zip("xyz", self.case.given, strict=False))
+        shapes = " ".join(f"{name}: {g.shape}" for name, g in zip("xyz", self.case.operands, strict=False))
         return f"{self.number}: {self.expression} [{self.dtype}{', xla' if self.compiled else ''}] {shapes}"
 
 
@@ -75,14 +75,14 @@ def _tree(expression: str) -> ast.Expression:
 def _places(tree: ast.AST) -> list[tuple[list[Any] | ast.AST, int | str, ast.expr]]:
     """Return the replaceable parts: arguments, operands, subscripts and their elements, each with its parent and its
     place."""
-    found: list[tuple[list[Any] | ast.AST, int | str, ast.expr]] = []
+    places: list[tuple[list[Any] | ast.AST, int | str, ast.expr]] = []
     for node in ast.walk(tree):
         if isinstance(node, (ast.Call, ast.Tuple, ast.List)):
             parts = node.args if isinstance(node, ast.Call) else node.elts
-            found += [(parts, k, part) for k, part in enumerate(parts) if not isinstance(part, ast.Starred)]
+            places += [(parts, k, part) for k, part in enumerate(parts) if not isinstance(part, ast.Starred)]
         names = _HELD.get(type(node), ())
-        found += [(node, name, getattr(node, name)) for name in names if getattr(node, name) is not None]
-    return found
+        places += [(node, name, getattr(node, name)) for name in names if getattr(node, name) is not None]
+    return places
 
 
 _HELD = {

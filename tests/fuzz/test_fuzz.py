@@ -9,11 +9,11 @@ from tests.fuzz.mutations import call
 
 
 def faults(numbers: range) -> list[str]:
-    found = list(campaign(numbers, processes=1))
-    print(table(found))
-    assert len(found) == len(numbers)
-    assert sum(ours.how == real.how == "value" for _, ours, real in found) > len(found) / 20
-    wrong = [(fault(ours, real), number, ours, real) for number, ours, real in found]
+    endings = list(campaign(numbers, processes=1))
+    print(table(endings))
+    assert len(endings) == len(numbers)
+    assert sum(ours.how == real.how == "value" for _, ours, real in endings) > len(endings) / 20
+    wrong = [(fault(ours, real), number, ours, real) for number, ours, real in endings]
     return [f"{what} | {call(number)} | {ours} | MLX: {real}" for what, number, ours, real in wrong if what]
 
 

@@ -47,25 +47,25 @@ def _limit(side: str) -> None:
         allocation._available = lambda: MEMORY
 
 
-def _made(side: str, given: Call) -> list[Any]:
+def _made(side: str, call: Call) -> list[Any]:
     """Return the outcome of a call: its result, or the type and message of its exception."""
     from mxcompat.ext.debug import host_disabled
     from tests.oracle import ours, real
     from tests.sweep.ways import environment, prepared
 
     mx = ours if side == "ours" else real
-    values = [g.values(given.dtype, given.case.seed + k) for k, g in enumerate(given.case.given)]
-    arrays = prepared(mx, values, [g.dtype or given.dtype for g in given.case.given])
+    values = [g.values(call.dtype, call.case.seed + k) for k, g in enumerate(call.case.operands)]
+    arrays = prepared(mx, values, [g.dtype or call.dtype for g in call.case.operands])
     mx.random.seed(7)
-    names = environment(mx, given.dtype) | dict(zip("xyz", arrays, strict=False))
+    names = environment(mx, call.dtype) | dict(zip("xyz", arrays, strict=False))
 
     def run() -> Any:
-        out = eval(given.expression, names)
+        out = eval(call.expression, names)
         mx.eval(out)
         return out
 
     try:
-        if given.compiled and side == "ours":
+        if call.compiled and side == "ours":
             with host_disabled():
                 return ["value", type(run()).__name__]
         return ["value", type(run()).__name__]

@@ -270,11 +270,13 @@ def test_equality_of_arrays_over_an_axis(equal_nan):
 
 def same_over_an_axis(call, *inputs, size=3):
     """Compare BATCH rules that use ops of other families, which XLA runs."""
-    program, given = program_of(call, inputs)
+    program, arrays = program_of(call, inputs)
     for mapped in ([True, False], [False, True], [True, True]):
-        flags = mapped + [False] * (len(given) - 2)
+        flags = mapped + [False] * (len(arrays) - 2)
         batched, captured = batched_program(program, flags, size)
-        rows = [np.stack([np.roll(x, k) for k in range(size)]) if on else x for x, on in zip(given, flags, strict=True)]
+        rows = [
+            np.stack([np.roll(x, k) for k in range(size)]) if on else x for x, on in zip(arrays, flags, strict=True)
+        ]
         with jax.enable_x64(True):
             got = jax.jit(batched.replay)([*rows, *captured])
             want = jax.vmap(lambda *xs: program.replay(xs), [0 if on else None for on in flags])(*rows)
@@ -283,17 +285,17 @@ def same_over_an_axis(call, *inputs, size=3):
 
 def with_scalars(call, *inputs):
     """Assert that rules accept NumPy scalars, with the results for arrays of one element."""
-    program, given = program_of(call, inputs)
+    program, arrays = program_of(call, inputs)
     primals = 0
     while primals < len(inputs) and kind_of(inputs[primals].dtype.name) in "fc":
         primals += 1
     cotangents = [np.ones(a.shape, a.dtype._numpy) if a.dtype._kind in "fc" else None for a in program.out_avals]
-    for scalars in ([x[()] for x in given], given):
+    for scalars in ([x[()] for x in arrays], arrays):
         with np.errstate(all="ignore"):
             outs = interpret(program, scalars)
-            found = pull_back(program, primals, scalars, [c if c is None else c[()] for c in cotangents])[1]
+            gradients = pull_back(program, primals, scalars, [c if c is None else c[()] for c in cotangents])[1]
             push_forward(program, primals, scalars, scalars[:primals])
-        for x, a in zip([*outs, *found], [*program.out_avals, *program.in_avals], strict=False):
+        for x, a in zip([*outs, *gradients], [*program.out_avals, *program.in_avals], strict=False):
             assert isinstance(x, (np.ndarray, np.generic))
             assert (x.shape, x.dtype) == (a.shape, a.dtype._numpy)
 

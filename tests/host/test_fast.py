@@ -107,11 +107,11 @@ def test_masks(shape):
 
         return attend(mask), attend(keep)
 
-    given = inputs((2, 4, 3, 4), (2, 2, 5, 4), (2, 2, 5, 2), shape)
+    operands = inputs((2, 4, 3, 4), (2, 2, 5, 4), (2, 2, 5, 2), shape)
     keep = data(shape, "bool")
     keep[..., -1] = False
     keep[tuple([0] * (len(shape) - 1))] = False  # a row without keys
-    check(call, *given, keep, grad=len(shape) % 2 == 0, jvp=len(shape) == 3, batch=False, tolerance=4e-6)
+    check(call, *operands, keep, grad=len(shape) % 2 == 0, jvp=len(shape) == 3, batch=False, tolerance=4e-6)
 
 
 @pytest.mark.parametrize("causal", [None, "causal"])
@@ -133,9 +133,9 @@ def test_a_part_of_the_keys(length, how):
         nodes = [x._node for x in (q, k, v, scale, *rest[:masked], n, *rest[masked:])]
         return wrap(apply(ATTENTION, tuple(nodes), (how == "causal", masked, how == "sinks", True)))
 
-    given = inputs((1, 4, 2, 4), (1, 2, 6, 4), (1, 2, 6, 2))
+    operands = inputs((1, 4, 2, 4), (1, 2, 6, 4), (1, 2, 6, 2))
     rest = {"mask": [data((2, 6), "float32")], "keep": [data((2, 1), "bool")], "sinks": [data((4,), "float32")]}
-    check(call, *given, *rest.get(how, []), jvp=False, batch=False, tolerance=4e-6)
+    check(call, *operands, *rest.get(how, []), jvp=False, batch=False, tolerance=4e-6)
 
 
 def test_attention_to_nothing():

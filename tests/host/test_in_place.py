@@ -16,16 +16,16 @@ SHAPE = (37, 300)
 
 def operands(count: int, dtype: np.dtype) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    made = []
+    arrays = []
     for _ in range(count):
         if dtype.kind == "c":
             x = rng.normal(size=SHAPE) + 1j * rng.normal(size=SHAPE)
         else:
             x = rng.normal(size=SHAPE) * 3 if dtype.kind in "fV" else rng.integers(0, 100, SHAPE)
-        made.append(x.astype(dtype))
+        arrays.append(x.astype(dtype))
         if dtype.kind in "fcV":
-            made[-1].flat[:5] = [np.inf, -np.inf, np.nan, 0, -0.0]
-    return made
+            arrays[-1].flat[:5] = [np.inf, -np.inf, np.nan, 0, -0.0]
+    return arrays
 
 
 def ways(x: np.ndarray) -> list[np.ndarray]:
@@ -47,21 +47,21 @@ def test_the_same_bits(name: str, dtype: mx.Dtype) -> None:
     op = TABLE[name]
     numpy = dtype._numpy
     count = 1 + (name in {*BINARY, "where"})
-    given = operands(count, numpy)
+    arrays = operands(count, numpy)
     condition = [operands(1, np.dtype(np.int32))[0] > 50] if name == "where" else []
     out = aval(SHAPE, dtype)
     for place in range(count):
-        for other in ways(given[-1 - place]) if count == 2 else [None]:
-            inputs = [x.copy() for x in given]
+        for other in ways(arrays[-1 - place]) if count == 2 else [None]:
+            inputs = [x.copy() for x in arrays]
             if other is not None:
                 inputs[1 - place] = other
             before = [x.copy() for x in inputs]
             with np.errstate(all="ignore"):
-                wanted = HOST[op](out, (), *condition, *inputs)
-                if wanted.dtype != numpy:
+                expected = HOST[op](out, (), *condition, *inputs)
+                if expected.dtype != numpy:
                     continue  # this op never reuses an operand's memory
-                found = OVERWRITE[op](out, (), place + len(condition), *condition, *inputs)
-            assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(wanted).tobytes()
+                result = OVERWRITE[op](out, (), place + len(condition), *condition, *inputs)
+            assert np.ascontiguousarray(result).tobytes() == np.ascontiguousarray(expected).tobytes()
             for k, (x, was) in enumerate(zip(inputs, before, strict=True)):
                 assert k == place or x.tobytes() == was.tobytes()
 

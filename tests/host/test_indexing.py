@@ -189,7 +189,7 @@ def test_updates_arrays(name: str, mode: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_updates_dtypes(dtype: str) -> None:
     """Compare updates with duplicate indices, and a value of another dtype, which is cast."""
-    given = "float32" if dtype in ("uint8", "int64", "bfloat16", "bool") else dtype
+    update_dtype = "float32" if dtype in ("uint8", "int64", "bfloat16", "bool") else dtype
     modes = MODES if dtype in ("int8", "float32") else ["set", "add", "multiply", "maximum"]
 
     def call(mx: Any, x: Any, v: Any, i: Any) -> list:
@@ -197,7 +197,7 @@ def test_updates_dtypes(dtype: str) -> None:
         return [*out, assigned(mx, mx.reshape(x, (4, 3)), S[1:, 1], v[:3, 0], "add")]
 
     check(
-        call, data((4, 3), dtype), data((5, 3), given, 1, 0.5, 2), ints(1, 0, 1, 9, -1), jvp=False, batch=False,
+        call, data((4, 3), dtype), data((5, 3), update_dtype, 1, 0.5, 2), ints(1, 0, 1, 9, -1), jvp=False, batch=False,
         grad=dtype in ("bfloat16", "complex64"), tolerance=2.5e-2 if dtype == "bfloat16" else None,
     )  # fmt: skip  # XLA rounds at each of the duplicates
 

@@ -85,9 +85,9 @@ def test_quantized_matmul(scheme, transpose):
         # XLA rounds the matrix to bfloat16 before it multiplies.
         tolerance = 1e-5 if dtype == "float32" else 3e-2
 
-        def call(mx, x, *given, words=words, parts=parts):
-            given = given or [mx.array(p) for p in parts]
-            return mx.quantized_matmul(x, mx.array(words), *given, transpose=transpose, **settings(scheme))
+        def call(mx, x, *arrays, words=words, parts=parts):
+            arrays = arrays or [mx.array(p) for p in parts]
+            return mx.quantized_matmul(x, mx.array(words), *arrays, transpose=transpose, **settings(scheme))
 
         x = data((2, 3, size), dtype)
         check(call, x, tolerance=tolerance, jvp=full, batch=full)

@@ -59,8 +59,8 @@ def test_derivatives(name):
         f = getattr(mx, name)
         return [f(x, axis=(0, 2)), f(half, axis=-1), f(z, axis=0)]
 
-    given = data((2, 3, 4), "float32"), data((3, 5), "bfloat16"), data((3, 4), "complex64", low=-1, high=1)
-    check(every, *given, batch=False)
+    operands = data((2, 3, 4), "float32"), data((3, 5), "bfloat16"), data((3, 4), "complex64", low=-1, high=1)
+    check(every, *operands, batch=False)
 
 
 def test_no_elements_and_no_axes():
@@ -373,7 +373,7 @@ def test_scans_of_short_rows(inclusive, reverse):
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin"])
 @pytest.mark.parametrize("shape", [(600,), (70, 5), (5, 70), (3, 40, 9), (2, 30, 4, 2), (1, 1, 300), (300, 1)])
 def test_scans_in_c_have_the_bits_of_those_in_numpy(name, shape, monkeypatch):
-    found = []
+    agreements = []
     for dtype in ("float32", "float64", "int32", "int16", "float16", "bool", "complex64"):
         x = np.asarray(data(shape, "float64", shape[-1], -2, 2)).astype(dtype)
         if x.dtype.kind == "f":
@@ -388,8 +388,8 @@ def test_scans_in_c_have_the_bits_of_those_in_numpy(name, shape, monkeypatch):
                     without.setattr(scans_rules, "native", None)
                     (want,) = interpret(program, inputs)
             assert (got.dtype, got.shape) == (want.dtype, want.shape)
-            found.append(got.tobytes() == want.tobytes())
-    assert all(found)
+            agreements.append(got.tobytes() == want.tobytes())
+    assert all(agreements)
 
 
 @pytest.mark.skipif(native is None, reason="no compiler of C")

@@ -37,9 +37,9 @@ def at(x, places, values):
     return x
 
 
-def attention(x, heads=1, **given):
+def attention(x, heads=1, **options):
     q = mx.stack([x * (k + 1) for k in range(heads)])[None]
-    return mx.fast.scaled_dot_product_attention(q, mx.sin(x)[None, None], mx.cos(x)[None, None], scale=0.5, **given)
+    return mx.fast.scaled_dot_product_attention(q, mx.sin(x)[None, None], mx.cos(x)[None, None], scale=0.5, **options)
 
 
 CALLS = {

@@ -34,10 +34,10 @@ def holds(call, *inputs, tolerance=None):
 
 
 def left_to_xla(call, *inputs):
-    program, given = program_of(call, inputs)
+    program, arrays = program_of(call, inputs)
     assert not can_interpret(program)
     with pytest.raises(NoRule):
-        interpret(program, given)
+        interpret(program, arrays)
 
 
 def loss(w, b, v, x):
@@ -272,8 +272,8 @@ def test_what_is_covered():
     inner, _ = program_of(lambda mx, x: mx.grad(lambda x: mx.sin(x).sum())(x), (X,))
     assert can_interpret(inner)
     assert can_pull_back(inner, 1)
-    given = (data((3,), "float32"),)
-    inner, _ = program_of(lambda mx, x: mx.grad(lambda x: mx.unique(x, size=2).sum())(x), given)
+    arrays = (data((3,), "float32"),)
+    inner, _ = program_of(lambda mx, x: mx.grad(lambda x: mx.unique(x, size=2).sum())(x), arrays)
     assert can_interpret(inner)
     assert not can_pull_back(inner, 1)
     assert can_pull_back(inner, ())

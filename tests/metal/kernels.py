@@ -41,10 +41,10 @@ def signed(case, grid=(1, 1, 1), group=(1, 1, 1)) -> tuple[Any, ...]:
     """Return the definition of a case's kernel, and its launch."""
     outputs = [f"y{k or ''}" for k in range(len(case.outputs))]
     names = case.names or tuple(f"x{k}" for k in range(len(case.inputs)))
-    made = metal_contract.define("k", names, outputs, case.source, case.header, **dict(case.options))
+    definition = metal_contract.define("k", names, outputs, case.source, case.header, **dict(case.options))
     values = [(name, dtype(value) if isinstance(value, str) else value) for name, value in case.template]
-    return made, *metal_contract.launch(
-        made, inputs=[array(value) for value in case.inputs], template=values, grid=case.grid,
+    return definition, *metal_contract.launch(
+        definition, inputs=[array(value) for value in case.inputs], template=values, grid=case.grid,
         threadgroup=case.threadgroup, output_shapes=[shape for shape, _ in case.outputs],
         output_dtypes=[dtype(kind) for _, kind in case.outputs], init_value=case.init_value,
     )  # fmt: skip
@@ -53,20 +53,20 @@ def signed(case, grid=(1, 1, 1), group=(1, 1, 1)) -> tuple[Any, ...]:
 def compiled(cases):
     """Return the kernels of the cases, compiled together by the oracle (g++)."""
     return oracle.compile_kernels(
-        [(made.source, made.header, launch.signature) for made, launch, _ in map(signed, cases)]
+        [(definition.source, definition.header, launch.signature) for definition, launch, _ in map(signed, cases)]
     )
 
 
-def by_oracle(case, made=None):
+def by_oracle(case, kernel=None):
     """Return the outputs of a case as g++ computes them."""
-    (made,) = [made] if made else compiled([case])
-    return oracle.run(made, case.inputs, case.grid, case.threadgroup, case.init_value)
+    (kernel,) = [kernel] if kernel else compiled([case])
+    return oracle.run(kernel, case.inputs, case.grid, case.threadgroup, case.init_value)
 
 
 def by_numpy(case):
     """Return the outputs of a case as NumPy's tier computes them."""
-    made, launch, nodes = signed(case)
-    kernel = parse_kernel(made.source, made.header, launch.signature)
+    definition, launch, nodes = signed(case)
+    kernel = parse_kernel(definition.source, definition.header, launch.signature)
     inputs = [
         np.asarray(testing.to_numpy(mx, mx.array(value))) if np.ndim(value) == 0 else value for value in case.inputs
     ]
@@ -84,10 +84,10 @@ def by_xla(cases):
 
 def differences(got, want, tol):
     """Return a line for each output that differs. `tol` is relative to the largest value."""
-    found = []
+    messages = []
     for place, (a, b) in enumerate(zip(got, want, strict=True)):
         if (a.shape, a.dtype) != (b.shape, b.dtype):
-            found.append(f"output {place} is {a.dtype} of shape {a.shape}, not {b.dtype} of {b.shape}")
+            messages.append(f"output {place} is {a.dtype} of shape {a.shape}, not {b.dtype} of {b.shape}")
             continue
         x, y = (v.astype(np.complex128 if v.dtype.kind == "c" else np.longdouble) for v in (a, b))
         largest = np.max(np.abs(y), where=np.isfinite(y), initial=1)
@@ -95,5 +95,5 @@ def differences(got, want, tol):
         if wrong.any():
             at = np.flatnonzero(wrong)
             some = ", ".join(f"[{k}] {a.ravel()[k]} for {b.ravel()[k]}" for k in at[:4])
-            found.append(f"output {place}: {len(at)} of {a.size}: {some}")
-    return found
+            messages.append(f"output {place}: {len(at)} of {a.size}: {some}")
+    return messages

@@ -29,8 +29,8 @@ def arguments(mx, changes):
     return {**plain, **changes(mx)}
 
 
-def launched(mx=ours, made=None, **changes):
-    return metal_contract.launch(made or definition(), **arguments(mx, lambda mx: changes))[0]
+def launched(mx=ours, kernel=None, **changes):
+    return metal_contract.launch(kernel or definition(), **arguments(mx, lambda mx: changes))[0]
 
 
 CALLS = {
@@ -107,11 +107,11 @@ def test_calls_are_refused_as_by_mlx(name):
     if "No Metal back-end" in str(theirs.value):
         metal_contract.launch(definition(), **arguments(ours, changes))
         return
-    with pytest.raises(kinds) as found:
+    with pytest.raises(kinds) as error:
         metal_contract.launch(definition(), **arguments(ours, changes))
-    assert type(found.value) is type(theirs.value)
-    if type(found.value) is ValueError:  # other exceptions have the binding layer's texts
-        assert str(found.value) == str(theirs.value)
+    assert type(error.value) is type(theirs.value)
+    if type(error.value) is ValueError:  # other exceptions have the binding layer's texts
+        assert str(error.value) == str(theirs.value)
 
 
 @pytest.mark.parametrize(
@@ -134,37 +134,37 @@ def test_compile_options(options, outputs):
 def test_inputs_and_their_parameters():
     """Assert that numbers become references, and that `X_shape` and its kin are parameters if the source itself names
     them."""
-    made = definition(input_names=["a", "b", "c"], source="a_shape; // b_strides c_shape", header="a_ndim b_shape")
-    signature = launched(made=made, inputs=[ours.ones((2, 3, 4)), ours.ones((4, 2)), 3]).signature
+    kernel = definition(input_names=["a", "b", "c"], source="a_shape; // b_strides c_shape", header="a_ndim b_shape")
+    signature = launched(kernel=kernel, inputs=[ours.ones((2, 3, 4)), ours.ones((4, 2)), 3]).signature
     a, b, c = signature.inputs
     assert (a.wants_shape, a.wants_strides, a.wants_ndim) == (True, False, False)
     assert (b.wants_shape, b.wants_strides, b.wants_ndim) == (False, True, False)
     assert (c.wants_shape, c.wants_strides, c.wants_ndim) == (False, False, False), "a number has none"
     assert a.strides == (12, 4, 1)
-    assert [given.is_reference for given in signature.inputs] == [False, False, True]
-    assert [given.address_space for given in signature.inputs] == ["device", "device", "constant"]
-    assert [given.dtype for given in signature.inputs] == ["float32", "float32", "int32"]
+    assert [parameter.is_reference for parameter in signature.inputs] == [False, False, True]
+    assert [parameter.address_space for parameter in signature.inputs] == ["device", "device", "constant"]
+    assert [parameter.dtype for parameter in signature.inputs] == ["float32", "float32", "int32"]
 
 
 @pytest.mark.parametrize(("size", "space"), [(0, "constant"), (1, "constant"), (7, "constant"), (8, "device")])
 def test_small_inputs_are_constants(size, space):
-    (given,) = launched(inputs=[ours.ones(size)]).signature.inputs
-    assert given.address_space == space
-    assert not given.is_reference
+    (parameter,) = launched(inputs=[ours.ones(size)]).signature.inputs
+    assert parameter.address_space == space
+    assert not parameter.is_reference
 
 
 def test_numbers_have_the_types_of_arrays_made_of_them():
-    made = definition(input_names=list("abcd"))
-    given = launched(made=made, inputs=[1, 1.0, True, 1j]).signature.inputs
-    assert [one.dtype for one in given] == ["int32", "float32", "bool", "complex64"]
+    kernel = definition(input_names=list("abcd"))
+    parameters = launched(kernel=kernel, inputs=[1, 1.0, True, 1j]).signature.inputs
+    assert [one.dtype for one in parameters] == ["int32", "float32", "bool", "complex64"]
 
 
 def test_attributes_are_found_by_name():
     source = "uint i = thread_position_in_grid.x; // threads_per_simdgroup"
-    assert launched(made=definition(source=source, header="grid_size")).signature.attributes == (
+    assert launched(kernel=definition(source=source, header="grid_size")).signature.attributes == (
         "thread_position_in_grid", "threads_per_simdgroup",
     )  # fmt: skip
-    named = launched(made=definition(source=" ".join(ATTRIBUTES))).signature.attributes
+    named = launched(kernel=definition(source=" ".join(ATTRIBUTES))).signature.attributes
     assert set(named) == set(ATTRIBUTES)
 
 
@@ -173,8 +173,8 @@ def test_attributes_are_found_by_name():
     [((1, 1, 1), (32, 1, 1), (1, 1, 1)), ((100, 3, 2), (32, 8, 4), (32, 3, 2)), ((0, 1, 1), (32, 1, 1), (0, 1, 1))],
 )
 def test_the_group_is_cut_to_the_grid(grid, group, clipped):
-    found = launched(grid=grid, threadgroup=group)
-    assert (found.grid, found.threadgroup) == (grid, clipped)
+    launch = launched(grid=grid, threadgroup=group)
+    assert (launch.grid, launch.threadgroup) == (grid, clipped)
 
 
 @pytest.mark.parametrize(
@@ -215,19 +215,19 @@ TEXT = """
 
 
 def test_the_text_that_verbose_prints():
-    made = definition(
+    kernel = definition(
         name="add", input_names=["a", "s"], output_names=["out"], source="  out[0] = T(a[a_shape[0] - 1] + s);",
         header="#define ONE 1", atomic_outputs=True,
     )  # fmt: skip
-    found = launched(
-        made=made, inputs=[ours.ones((4, 4), dtype=ours.bfloat16), 2.0], output_dtypes=[ours.int32],
+    launch = launched(
+        kernel=kernel, inputs=[ours.ones((4, 4), dtype=ours.bfloat16), 2.0], output_dtypes=[ours.int32],
         template=[("T", ours.uint8), ("N", 3), ("B", False)],
     )  # fmt: skip
-    assert found.signature.function == "custom_kernel_add_uint8_t_3_false"
-    text = full_text(found.signature, made.source, made.header)
+    assert launch.signature.function == "custom_kernel_add_uint8_t_3_false"
+    text = full_text(launch.signature, kernel.source, kernel.header)
     head, body = text.split("{", 1)
     assert head.split() == TEXT.split()
-    assert made.source in body
+    assert kernel.source in body
     assert re.search(
         r'\[\[host_name\("custom_kernel_add_uint8_t_3_false"\)\]\].*decltype\(.*<uint8_t, 3, false>\)', body
     )

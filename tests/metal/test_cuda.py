@@ -16,11 +16,11 @@ def call(source, inputs, outputs, grid, block, header="", template=None, shared_
         name="k", input_names=list(inputs), output_names=[f"y{k or ''}" for k in range(len(outputs))], source=source,
         header=header, shared_memory=shared_memory,
     )  # fmt: skip
-    found = kernel(
+    results = kernel(
         inputs=[mx.array(x) for x in inputs.values()], grid=grid, threadgroup=block, template=template,
         output_shapes=[shape for shape, _ in outputs], output_dtypes=[dtype for _, dtype in outputs], **options,
     )  # fmt: skip
-    return [np.array(y) for y in found]
+    return [np.array(y) for y in results]
 
 
 def test_positions():
@@ -30,9 +30,9 @@ def test_positions():
         if (i < 20 && j < 6) y[j * 20 + i] = blockDim.x + 100 * gridDim.x + 1000 * blockIdx.y + i * warpSize;
         atomicAdd(&y1[0], 1);
     """
-    found, count = call(source, {}, [((6, 20), mx.int32), ((1,), mx.int32)], (20, 6, 1), (8, 4, 1), init_value=0)
+    positions, count = call(source, {}, [((6, 20), mx.int32), ((1,), mx.int32)], (20, 6, 1), (8, 4, 1), init_value=0)
     j, i = np.mgrid[:6, :20]
-    np.testing.assert_array_equal(found, 8 + 300 + 1000 * (j // 4) + 32 * i)
+    np.testing.assert_array_equal(positions, 8 + 300 + 1000 * (j // 4) + 32 * i)
     assert count == [24 * 8]
 
 
@@ -48,21 +48,21 @@ def test_functions_of_halves_and_rounding():
     x = _RNG.normal(size=32).astype(np.float32)
     h = x.astype(np.float16)
     kinds = (mx.float16, mx.float32, mx.uint32)
-    found = call(source, {"x": x, "h": h}, [((32,), kind) for kind in kinds], (32, 1, 1), (32, 1, 1))
-    np.testing.assert_allclose(found[0], (h * h + h) + np.maximum(h, 0) + np.exp(-h), rtol=2e-3)
-    np.testing.assert_allclose(found[1], x * x + 0.5 - h.astype("f") + (h > 0), rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(found[2], np.rint(x * x) + 3 * np.arange(32))
+    results = call(source, {"x": x, "h": h}, [((32,), kind) for kind in kinds], (32, 1, 1), (32, 1, 1))
+    np.testing.assert_allclose(results[0], (h * h + h) + np.maximum(h, 0) + np.exp(-h), rtol=2e-3)
+    np.testing.assert_allclose(results[1], x * x + 0.5 - h.astype("f") + (h > 0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(results[2], np.rint(x * x) + 3 * np.arange(32))
 
 
 def test_the_example_of_the_documentation():
     source = "auto elem = cooperative_groups::this_grid().thread_rank(); T tmp = inp[elem]; out[elem] = exp(tmp);"
     kernel = mx.fast.cuda_kernel(name="myexp", input_names=["inp"], output_names=["out"], source=source)
     a = mx.array(_RNG.normal(size=(16, 16)).astype(np.float16))
-    (found,) = kernel(
+    (result,) = kernel(
         inputs=[a], template=[("T", a.dtype)], grid=(a.size, 1, 1), threadgroup=(256, 1, 1), output_shapes=[a.shape],
         output_dtypes=[a.dtype],
     )  # fmt: skip
-    assert mx.allclose(found, mx.exp(a))
+    assert mx.allclose(result, mx.exp(a))
 
 
 def test_sums_of_blocks():
@@ -86,8 +86,8 @@ def test_sums_of_blocks():
         }
     """
     x = _RNG.normal(size=(3, 200)).astype(np.float32)
-    (found,) = call(source, {"x": x}, [((3,), mx.float32)], (192, 1, 1), (64, 1, 1), header, [("N", 200)])
-    np.testing.assert_allclose(found, x.sum(1) / 2 + 1, rtol=1e-5)
+    (sums,) = call(source, {"x": x}, [((3,), mx.float32)], (192, 1, 1), (64, 1, 1), header, [("N", 200)])
+    np.testing.assert_allclose(sums, x.sum(1) / 2 + 1, rtol=1e-5)
 
 
 def test_shuffles_within_a_width():
@@ -101,13 +101,13 @@ def test_shuffles_within_a_width():
         y4[threadIdx.x] = __popc(__ballot_sync(0xffffffff, v > 0)) + __any_sync(0xffffffff, v > 9) * 100;
     """
     x = _RNG.normal(size=64).astype(np.float32)
-    found = call(source, {"x": x}, [((64,), mx.float32)] * 4 + [((64,), mx.int32)], (64, 1, 1), (64, 1, 1))
+    results = call(source, {"x": x}, [((64,), mx.float32)] * 4 + [((64,), mx.int32)], (64, 1, 1), (64, 1, 1))
     i = np.arange(64)
-    np.testing.assert_array_equal(found[0], x[np.where(i % 8 + 3 < 8, i + 3, i)])
-    np.testing.assert_array_equal(found[1], x[np.where(i % 16 >= 2, i - 2, i)])
-    np.testing.assert_array_equal(found[2], x[i ^ 5])
-    np.testing.assert_array_equal(found[3], x[i // 8 * 8 + i % 32 // 2 % 8])
-    np.testing.assert_array_equal(found[4], np.repeat((x > 0).reshape(2, 32).sum(1), 32))
+    np.testing.assert_array_equal(results[0], x[np.where(i % 8 + 3 < 8, i + 3, i)])
+    np.testing.assert_array_equal(results[1], x[np.where(i % 16 >= 2, i - 2, i)])
+    np.testing.assert_array_equal(results[2], x[i ^ 5])
+    np.testing.assert_array_equal(results[3], x[i // 8 * 8 + i % 32 // 2 % 8])
+    np.testing.assert_array_equal(results[4], np.repeat((x > 0).reshape(2, 32).sum(1), 32))
 
 
 def test_cooperative_groups_and_bits():
@@ -130,12 +130,12 @@ def test_cooperative_groups_and_bits():
     """
     x = _RNG.normal(size=64).astype(np.float32)
     kinds = [((64,), mx.float32), ((64,), mx.float16), ((64,), mx.float32)]
-    found = call(source, {"x": x}, kinds, (64, 1, 1), (64, 1, 1), header)
+    results = call(source, {"x": x}, kinds, (64, 1, 1), (64, 1, 1), header)
     v, i = (x.view(np.uint32) & 0xFFFF0000).view(np.float32).reshape(2, 32), np.arange(64)
-    np.testing.assert_allclose(found[0], np.repeat(v.sum(1), 32) + i // 32 * 10 + i % 32, rtol=1e-5)
-    np.testing.assert_array_equal(found[1], np.repeat(v.max(1).astype(np.float16), 32))
+    np.testing.assert_allclose(results[0], np.repeat(v.sum(1), 32) + i // 32 * 10 + i % 32, rtol=1e-5)
+    np.testing.assert_array_equal(results[1], np.repeat(v.max(1).astype(np.float16), 32))
     r = x.reshape(16, 4)[i // 4]
-    np.testing.assert_allclose(found[2], r[:, 0] + 4 * x + 2 * r[:, 1] + r[:, 2], rtol=1e-5)
+    np.testing.assert_allclose(results[2], r[:, 0] + 4 * x + 2 * r[:, 1] + r[:, 2], rtol=1e-5)
 
 
 def test_dynamic_shared_memory():
@@ -146,8 +146,8 @@ def test_dynamic_shared_memory():
         y[blockIdx.x * blockDim.x + threadIdx.x] = buffer[blockDim.x - 1 - threadIdx.x];
     """
     x = np.arange(64, dtype=np.float32)
-    (found,) = call(source, {"x": x}, [((64,), mx.float32)], (64, 1, 1), (32, 1, 1), shared_memory=128)
-    np.testing.assert_array_equal(found, x.reshape(2, 32)[:, ::-1].ravel())
+    (result,) = call(source, {"x": x}, [((64,), mx.float32)], (64, 1, 1), (32, 1, 1), shared_memory=128)
+    np.testing.assert_array_equal(result, x.reshape(2, 32)[:, ::-1].ravel())
 
 
 def test_derivatives():

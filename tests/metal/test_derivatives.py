@@ -65,17 +65,17 @@ def slopes(request):
 
 def test_jvp(slopes):
     function, inputs, directions, want = slopes
-    found = np.array(mx.jvp(function, inputs, directions)[1][0])
-    np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-3 * np.abs(want).max())
+    tangent = np.array(mx.jvp(function, inputs, directions)[1][0])
+    np.testing.assert_allclose(tangent, want, rtol=1e-3, atol=1e-3 * np.abs(want).max())
 
 
 def test_grad(slopes):
     function, inputs, directions, slope = slopes
     weights = mx.array(_RNG.normal(size=slope.shape).astype(np.float32))
-    found = mx.grad(lambda *a: (function(*a) * weights).sum(), list(range(len(inputs))))(*inputs)
-    found = found if isinstance(found, (list, tuple)) else [found]
-    assert [g.shape for g in found] == [x.shape for x in inputs]
-    along = sum(float((g * d).sum()) for g, d in zip(found, directions, strict=True))
+    gradients = mx.grad(lambda *a: (function(*a) * weights).sum(), list(range(len(inputs))))(*inputs)
+    gradients = gradients if isinstance(gradients, (list, tuple)) else [gradients]
+    assert [g.shape for g in gradients] == [x.shape for x in inputs]
+    along = sum(float((g * d).sum()) for g, d in zip(gradients, directions, strict=True))
     terms = slope * np.array(weights)
     np.testing.assert_allclose(along, terms.sum(), atol=1e-3 * np.abs(terms).sum())
 
@@ -84,25 +84,25 @@ def test_grad(slopes):
 def test_vmap(name):
     function, inputs = CASES[name]
     many = [mx.stack([x, x * 0.5]) for x in inputs]
-    found = mx.vmap(function)(*many)
+    result = mx.vmap(function)(*many)
     for k in range(2):
-        np.testing.assert_allclose(found[k], function(*[x[k] for x in many]), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result[k], function(*[x[k] for x in many]), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["grid sample", "recurrence"])
 def test_vmap_of_grad(name):
     function, inputs = CASES[name]
     many, slope = [mx.stack([x, x * 0.5]) for x in inputs], mx.grad(lambda *a: mx.square(function(*a)).sum())
-    found = mx.vmap(slope)(*many)
+    gradients = mx.vmap(slope)(*many)
     for k in range(2):
-        np.testing.assert_allclose(found[k], slope(*[x[k] for x in many]), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(gradients[k], slope(*[x[k] for x in many]), rtol=1e-4, atol=1e-5)
 
 
 def test_vmap_over_some_inputs():
     x, grids = _normal(1, 7, 7, 2), mx.stack([_PLACES, -_PLACES])
-    found = mx.vmap(_grid_sample, in_axes=(None, 0), out_axes=1)(x, grids)
+    result = mx.vmap(_grid_sample, in_axes=(None, 0), out_axes=1)(x, grids)
     want = np.stack([_grid_sample(x, grid) for grid in grids], 1)
-    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(result, want, rtol=1e-5, atol=1e-6)
 
 
 def test_second_derivatives():
@@ -116,9 +116,9 @@ def test_second_derivatives():
         options = {"grid": (6, 1, 1), "threadgroup": (6, 1, 1), "output_shapes": [(6,)], "output_dtypes": [mx.float32]}
         return mx.grad(lambda x: mx.square(kernel(inputs=[x], **options)[0]).sum())(x)
 
-    found = np.array(mx.grad(lambda x: (slope(x) * v).sum())(x))
+    derivative = np.array(mx.grad(lambda x: (slope(x) * v).sum())(x))
     want = _slope(slope, [x], [v], 1e-2)
-    np.testing.assert_allclose(found, want, rtol=2e-3, atol=2e-3 * np.abs(want).max())
+    np.testing.assert_allclose(derivative, want, rtol=2e-3, atol=2e-3 * np.abs(want).max())
 
 
 @each
@@ -134,9 +134,9 @@ def without_numpy(function):
 
     def wrapped(*args):
         with host_disabled():
-            found = function(*args)
-            mx.eval(found)
-        return found
+            result = function(*args)
+            mx.eval(result)
+        return result
 
     return wrapped
 
@@ -188,8 +188,8 @@ def test_exported(name, tmp_path):
     function, inputs = CASES[name]
     path = str(tmp_path / "kernel.mlxfn")
     mx.export_function(path, function, *inputs)
-    found, others = mx.import_function(path), [x * 0.5 for x in inputs]
-    np.testing.assert_allclose(found(*others)[0], function(*others), rtol=1e-5, atol=1e-6)
+    imported, others = mx.import_function(path), [x * 0.5 for x in inputs]
+    np.testing.assert_allclose(imported(*others)[0], function(*others), rtol=1e-5, atol=1e-6)
 
 
 def test_exported_gradient(tmp_path):

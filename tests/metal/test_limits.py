@@ -17,8 +17,8 @@ from .kernels import by_numpy, signed
 
 def call(source, x, size, **options):
     kernel = mx.fast.metal_kernel(name="k", input_names=["x"], output_names=["y"], source=source)
-    given = {"grid": (size, 1, 1), "threadgroup": (min(size, 64), 1, 1), **options}
-    return kernel(inputs=[x], output_shapes=[x.shape], output_dtypes=[x.dtype], **given)[0]
+    launch = {"grid": (size, 1, 1), "threadgroup": (min(size, 64), 1, 1), **options}
+    return kernel(inputs=[x], output_shapes=[x.shape], output_dtypes=[x.dtype], **launch)[0]
 
 
 LOOPS = {
@@ -35,13 +35,13 @@ def test_a_write_in_a_loop_copies_nothing(name):
     length = 400
     x = np.random.default_rng(0).normal(size=60 * length if "rows" in name else 64 * length).astype(np.float32)
     one = case(LOOPS[name], "", arrays={"x": x}, outputs=[x.shape], grid=(64, 1, 1), group=64, template=[("L", length)])
-    made, launch, _ = signed(one)
-    kernel = parse_kernel(made.source, made.header, launch.signature)
+    definition, launch, _ = signed(one)
+    kernel = parse_kernel(definition.source, definition.header, launch.signature)
     with jax.enable_x64(True):
         program = jax.make_jaxpr(lambda x: kernel.run(jnp, [x], launch.grid, launch.threadgroup))(x)
-    found = list(large(program.jaxpr, x.size, False))
-    assert found
-    assert set(found) <= {"scatter", "dynamic_update_slice", "reshape"}, found
+    names = list(large(program.jaxpr, x.size, False))
+    assert names
+    assert set(names) <= {"scatter", "dynamic_update_slice", "reshape"}, names
 
 
 def test_numpy_pads_nothing_in_a_loop(monkeypatch):
@@ -100,8 +100,8 @@ def test_wrong_arguments_name_the_kernel():
 def test_numpy_is_interrupted():
     """Assert that Ctrl-C interrupts a loop that NumPy runs."""
     one = case("while (true) { if (y[0] > 5) break; y[0] = 1; }", outputs=[(1,)], out="float32", grid=(1, 1, 1))
-    made, launch, _ = signed(one)
-    kernel = parse_kernel(made.source, made.header, launch.signature)
+    definition, launch, _ = signed(one)
+    kernel = parse_kernel(definition.source, definition.header, launch.signature)
 
     def interrupt(*_):
         raise KeyboardInterrupt

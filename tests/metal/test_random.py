@@ -12,9 +12,9 @@ pytestmark = needs_oracle
 
 def agree(cases, xla):
     """Assert that g++ and mxcompat agree on each of these kernels, which are compiled together."""
-    wanted = [by_oracle(case, made) for case, made in zip(cases, compiled(cases), strict=True)]
-    found = by_xla(cases) if xla else map(by_numpy, cases)
-    for case, want, got in zip(cases, wanted, found, strict=True):
+    expected = [by_oracle(case, kernel) for case, kernel in zip(cases, compiled(cases), strict=True)]
+    results = by_xla(cases) if xla else map(by_numpy, cases)
+    for case, want, got in zip(cases, expected, results, strict=True):
         wrong = differences(got, want, 0.0)
         assert not wrong, f"{case.source}\ngroup {case.threadgroup}, init_value {case.init_value}\n" + "\n".join(wrong)
 

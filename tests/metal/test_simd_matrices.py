@@ -18,11 +18,11 @@ def run(source, inputs, outputs, grid=(32, 1, 1), group=(32, 1, 1), template=Non
     kernel = mx.fast.metal_kernel(
         name="tiles", input_names=list(inputs), output_names=[f"y{k or ''}" for k in range(len(outputs))], source=source
     )
-    found = kernel(
+    results = kernel(
         inputs=list(inputs.values()), grid=grid, threadgroup=group, template=template,
         output_shapes=[shape for shape, _ in outputs], output_dtypes=[dtype for _, dtype in outputs],
     )  # fmt: skip
-    return [testing.to_numpy(mx, output) for output in found]
+    return [testing.to_numpy(mx, output) for output in results]
 
 
 PRODUCT = """
@@ -53,10 +53,10 @@ PRODUCT = """
 def test_products_in_tiles(dtype):
     a = RNG.normal(size=(32, 24)).astype(np.float32)
     b = mx.array(RNG.normal(size=(24, 48)).astype(np.float32)).astype(dtype)
-    made = {
+    options = {
         "grid": (64 * 3, 2, 1), "group": (64, 1, 1), "template": [("T", dtype), ("K", 24), ("N", 48)]
     }  # fmt: skip
-    (got,) = run(PRODUCT, {"a": mx.array(a), "b": b}, [((32, 48), mx.float32)], **made)
+    (got,) = run(PRODUCT, {"a": mx.array(a), "b": b}, [((32, 48), mx.float32)], **options)
     np.testing.assert_allclose(got, a @ testing.to_numpy(mx, b.astype(mx.float32)), rtol=1e-5, atol=1e-5)
 
 
@@ -85,11 +85,11 @@ def test_elements_of_lanes():
 
 
 def test_derivatives_of_products():
-    made = {"template": [("T", mx.float32), ("K", 8), ("N", 16)], "grid": (64, 1, 1), "threadgroup": (64, 1, 1)}
+    options = {"template": [("T", mx.float32), ("K", 8), ("N", 16)], "grid": (64, 1, 1), "threadgroup": (64, 1, 1)}
     kernel = mx.fast.metal_kernel(name="tiles", input_names=["a", "b"], output_names=["y"], source=PRODUCT)
 
     def weighed(a, b):
-        (y,) = kernel(inputs=[a, b], output_shapes=[(16, 16)], output_dtypes=[mx.float32], **made)
+        (y,) = kernel(inputs=[a, b], output_shapes=[(16, 16)], output_dtypes=[mx.float32], **options)
         return (y * w).sum()
 
     a, b, w = (mx.array(RNG.normal(size=s).astype(np.float32)) for s in ((16, 8), (8, 16), (16, 16)))

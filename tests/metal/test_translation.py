@@ -42,18 +42,18 @@ def equations(source, shape, grid, group=(32, 1, 1), template=()):
     kernel = parse_kernel(source, "", signature)
     with jax.enable_x64(True):
         jaxpr = jax.make_jaxpr(lambda x: tuple(kernel.run(jax.numpy, [x], grid, group)))(np.zeros(shape, "f"))
-    found = []
+    pairs = []
 
     def walk(jaxpr):
         from jax.extend.core import jaxprs_in_params
 
         for equation in jaxpr.eqns:
-            found.append((equation.primitive.name, equation.params))
+            pairs.append((equation.primitive.name, equation.params))
             for inner in jaxprs_in_params(equation.params):
                 walk(inner)
 
     walk(jaxpr.jaxpr)
-    return found
+    return pairs
 
 
 def test_what_follows_the_threads_is_sliced():
@@ -64,18 +64,18 @@ def test_what_follows_the_threads_is_sliced():
         ("uint2 g = thread_position_in_grid.xy; out[g.y * 8 + g.x] = x[g.x * 8 + g.y];", (8, 8, 1)),
         (I + "float s = 0; for (uint k = 0; k < 8; k++) { s += x[i * 8 + k]; out[i * 8 + k] = s; }", (8, 1, 1)),
     ):
-        found = primitives(source, (64,), grid)
-        assert "gather" not in found
-        assert "scatter" not in found
+        names = primitives(source, (64,), grid)
+        assert "gather" not in names
+        assert "scatter" not in names
     assert "gather" in primitives(I + "out[i] = x[uint(x[i])];", (64,), (64, 1, 1))
 
 
 def test_a_divided_counter_is_sliced():
     body = "for (uint j = i; j < 4096; j += 256) out[j / 8 * 8 + (7 - j % 8)] = x[j / 8 * 8 + j % 8];"
-    found = primitives(I + body, (4096,), (256, 1, 1))
-    assert "scan" in found or "while" in found
-    assert "gather" not in found
-    assert "scatter" not in found
+    names = primitives(I + body, (4096,), (256, 1, 1))
+    assert "scan" in names or "while" in names
+    assert "gather" not in names
+    assert "scatter" not in names
 
 
 def test_rows_chosen_by_data_are_gathered_as_rows():
@@ -126,8 +126,8 @@ def test_a_grid_of_many_threads_is_computed_in_pieces(monkeypatch):
 
 def test_a_large_grid_takes_little_memory():
     source = I + "if (i == 4) out[0] = x[1]; if (i == 268435455u) out[1] = x[2];"
-    (found,) = call(source, [np.arange(3, dtype="f")], [(2,)], 1 << 28)
-    np.testing.assert_array_equal(found, [1, 2])
+    (result,) = call(source, [np.arange(3, dtype="f")], [(2,)], 1 << 28)
+    np.testing.assert_array_equal(result, [1, 2])
 
 
 def softmax(x):
@@ -166,16 +166,16 @@ def test_derivatives_do_not_come_through_branches_not_taken():
     source = (
         I + "float v = x[i]; if (v <= 0) { out[i] = 0; return; } out[i] = sqrt(v) + log(v) + (v > 1 ? 1 / (v - 1) : v);"
     )
-    found = mx.grad(lambda x: call(source, [x], [x.shape], x.size)[0].sum())(mx.array([-1.0, 0.0, 1.0, 2.0]))
-    np.testing.assert_allclose(found, [0, 0, 0.5 + 1 + 1, 0.5 / 2**0.5 + 0.5 - 1], 1e-6)
+    gradient = mx.grad(lambda x: call(source, [x], [x.shape], x.size)[0].sum())(mx.array([-1.0, 0.0, 1.0, 2.0]))
+    np.testing.assert_allclose(gradient, [0, 0, 0.5 + 1 + 1, 0.5 / 2**0.5 + 0.5 - 1], 1e-6)
 
 
 def test_atomics_have_derivatives():
     source = I + "atomic_fetch_add_explicit((device atomic_float*)&out[i % 2], x[i] * x[i], memory_order_relaxed);"
     x = mx.arange(6.0)
     weights = mx.array([1.0, 3.0])
-    found = mx.grad(lambda x: (call(source, [x], [(2,)], 6, init_value=0)[0] * weights).sum())(x)
-    np.testing.assert_allclose(found, 2 * np.arange(6) * np.array([1, 3] * 3), 1e-6)
+    gradient = mx.grad(lambda x: (call(source, [x], [(2,)], 6, init_value=0)[0] * weights).sum())(x)
+    np.testing.assert_allclose(gradient, 2 * np.arange(6) * np.array([1, 3] * 3), 1e-6)
 
 
 def test_a_loop_of_unknown_length_has_no_derivative_in_reverse():
@@ -215,13 +215,13 @@ def test_a_loop_of_unknown_length_has_no_derivative_in_reverse():
 def test_errors_say_where(source, line, column, reason):
     with pytest.raises(KernelError) as error:
         mx.eval(call(source, [np.ones(2, "f")], [(2,)], 2))
-    found = error.value
-    assert isinstance(found, RuntimeError)
-    assert (found.name, found.line) == ("k", line)
-    assert reason in found.reason
-    assert f"source line {line}, column {found.column}" in str(found)
-    assert source.split("\n")[line - 1] in str(found)
-    assert found.column == column
+    failure = error.value
+    assert isinstance(failure, RuntimeError)
+    assert (failure.name, failure.line) == ("k", line)
+    assert reason in failure.reason
+    assert f"source line {line}, column {failure.column}" in str(failure)
+    assert source.split("\n")[line - 1] in str(failure)
+    assert failure.column == column
 
 
 def test_errors_in_a_header():
@@ -303,10 +303,10 @@ def test_a_program_for_metal_may_name_the_gpu():
     """Assert that a program may name the GPU. It runs in a separate process, as other tests may have set a default
     device."""
     environment = {**os.environ, "MXCOMPAT_METAL": "1"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", A_PROGRAM_FOR_METAL], env=environment, capture_output=True, text=True, timeout=100
     )
-    assert done.stdout == "262144.0 [2.0, 2.0, 2.0]\n", done.stderr
+    assert process.stdout == "262144.0 [2.0, 2.0, 2.0]\n", process.stderr
 
 
 def test_the_cpu_is_the_gpu_only_where_metal_is_reported():

@@ -12,16 +12,16 @@ N = 40
 
 def call(source, inputs, outputs, *, grid=N, group=32, header="", template=None, init=None, **options):
     """Return a kernel's outputs as lists. Inputs have names; outputs are pairs of size and dtype, named y, y1, …"""
-    made = mx.fast.metal_kernel(
+    kernel = mx.fast.metal_kernel(
         name="trap", input_names=list(inputs), output_names=[f"y{k or ''}" for k in range(len(outputs))], source=source,
         header=header, **options,
     )  # fmt: skip
-    found = made(
+    results = kernel(
         inputs=list(inputs.values()), grid=grid if isinstance(grid, tuple) else (grid, 1, 1),
         threadgroup=group if isinstance(group, tuple) else (group, 1, 1), template=template, init_value=init,
         output_shapes=[(size,) for size, _ in outputs], output_dtypes=[dtype for _, dtype in outputs],
     )  # fmt: skip
-    return [output.tolist() for output in found]
+    return [output.tolist() for output in results]
 
 
 def test_the_group_is_cut_to_the_grid():
@@ -53,8 +53,8 @@ def test_template_values_are_no_macros():
             for (int k = 0; k < 3; k++) { if (k == 1) continue; p += k; threadgroup_barrier(mem_flags::mem_none); }
     """
     values = [("D", 3), ("T", mx.int32), ("F", True)]
-    found = call(source, {}, [(N, mx.int32)] * 3, template=values, header=header)
-    assert found == [[3] * N, [2] * N, [4] * N]
+    results = call(source, {}, [(N, mx.int32)] * 3, template=values, header=header)
+    assert results == [[3] * N, [2] * N, [4] * N]
 
 
 def test_buffers_are_pointers_that_move():
@@ -71,14 +71,14 @@ def test_buffers_are_pointers_that_move():
     """
     x, v = np.arange(N + 1, dtype=np.float32), np.arange(12, dtype=np.float32)
     w = (np.arange(N, dtype=np.uint32) << 8) + 7
-    found = call(
+    results = call(
         source, {"x": mx.array(x), "w": mx.array(w), "v": mx.array(v)},
         [(N, mx.float32), (N, mx.int32), (N, mx.float32), (N, mx.float32)],
     )  # fmt: skip
-    assert found[0] == [2.0 * i + 1 for i in range(N)]
-    assert found[1] == list(range(N))
-    assert found[2] == [4.0 * (i % 3) + 1 for i in range(N)]
-    assert found[3] == [4.0 * (i % 3) + 2 for i in range(N)], "a float3 takes 16 bytes"
+    assert results[0] == [2.0 * i + 1 for i in range(N)]
+    assert results[1] == list(range(N))
+    assert results[2] == [4.0 * (i % 3) + 1 for i in range(N)]
+    assert results[3] == [4.0 * (i % 3) + 2 for i in range(N)], "a float3 takes 16 bytes"
 
 
 def test_a_thread_that_has_returned_is_in_no_group():
@@ -130,14 +130,14 @@ def test_what_a_mask_excludes_is_not_read():
         a[0] = 5;
         y2[t + 2] = t > 100 ? a[3] : a[0];
     """
-    found = call(source, {"s": mx.arange(N, dtype=mx.float32)}, [(N, mx.float32)] * 3)
-    assert found[0] == [float(i - 2 > 1) for i in range(N)]
-    assert found[1] == [-1.0] * 2 + [float(i) for i in range(N - 2)]
-    assert found[2] == [5.0] * N
+    results = call(source, {"s": mx.arange(N, dtype=mx.float32)}, [(N, mx.float32)] * 3)
+    assert results[0] == [float(i - 2 > 1) for i in range(N)]
+    assert results[1] == [-1.0] * 2 + [float(i) for i in range(N - 2)]
+    assert results[2] == [5.0] * N
 
 
 def test_derivatives_of_branches_that_were_not_taken():
-    made = mx.fast.metal_kernel(
+    kernel = mx.fast.metal_kernel(
         name="root", input_names=["x"], output_names=["y"],
         source="uint i = thread_position_in_grid.x; if (x[i] > 0) { y[i] = sqrt(x[i]); } else { y[i] = 0; }"
         "float r = x[i] > 0 ? log(x[i]) / x[i] : 0.0f; y[i] += r;",
@@ -145,7 +145,7 @@ def test_derivatives_of_branches_that_were_not_taken():
 
     def total(x):
         options = {"grid": (4, 1, 1), "threadgroup": (4, 1, 1), "output_shapes": [(4,)], "output_dtypes": [mx.float32]}
-        return made(inputs=[x], **options)[0].sum()
+        return kernel(inputs=[x], **options)[0].sum()
 
     slope = mx.grad(total)(mx.array([0.0, 1.0, -1.0, 4.0]))
     want = [0, 1.5, 0, 0.25 + (1 - np.log(4)) / 16]
@@ -163,14 +163,14 @@ def test_positions_are_unsigned_and_types_mix():
         y4[i] = simd_prefix_exclusive_sum(packed) & 0xffffu;
         y5[i] = simd_prefix_exclusive_sum(packed) >> 16;
     """
-    found = call(source, {}, [(32, mx.int32)] * 6, grid=32)
+    results = call(source, {}, [(32, mx.int32)] * 6, grid=32)
     wide = range(32)
-    assert found[0] == [int(0 < i <= 5) for i in wide]
-    assert found[1] == [int(i < 3) for i in wide]
-    assert found[2] == [int((i - 7) / 2) for i in wide]
-    assert found[3] == [int(np.fmod(i - 7, 3)) + 10 for i in wide]
-    assert found[4] == [sum(k & 1 for k in range(i)) for i in wide]
-    assert found[5] == list(wide)
+    assert results[0] == [int(0 < i <= 5) for i in wide]
+    assert results[1] == [int(i < 3) for i in wide]
+    assert results[2] == [int((i - 7) / 2) for i in wide]
+    assert results[3] == [int(np.fmod(i - 7, 3)) + 10 for i in wide]
+    assert results[4] == [sum(k & 1 for k in range(i)) for i in wide]
+    assert results[5] == list(wide)
 
 
 def test_numbers_are_references_and_shapes_are_found_by_name():
@@ -196,14 +196,14 @@ def test_rounding_and_literals():
         y6[i] = 16777216 + 1e-9 == 16777216.0;
     """
     tenth, close = np.float16(0.1), np.float16(1.0009)
-    found = call(source, {}, [(1, mx.float32)] * 7, grid=1)
-    assert found[0] == [float(tenth * np.float16(3))]
-    assert found[1] == [float(np.float32(tenth) * np.float32(3))]
-    assert found[2] == [float(np.float32(close) + np.float32(1e-9))]
-    assert found[3] == [42.0]
-    assert found[4] == [5.0]
-    assert found[5] == [3.03125], "1.01 is 1.0078125, and three times that is rounded once more"
-    assert found[6] == [1.0]
+    results = call(source, {}, [(1, mx.float32)] * 7, grid=1)
+    assert results[0] == [float(tenth * np.float16(3))]
+    assert results[1] == [float(np.float32(tenth) * np.float32(3))]
+    assert results[2] == [float(np.float32(close) + np.float32(1e-9))]
+    assert results[3] == [42.0]
+    assert results[4] == [5.0]
+    assert results[5] == [3.03125], "1.01 is 1.0078125, and three times that is rounded once more"
+    assert results[6] == [1.0]
 
 
 def test_group_memory_declared_in_the_middle():

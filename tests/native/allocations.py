@@ -81,13 +81,13 @@ def _is_of_python(error: Any) -> bool:
 @cache
 def _keeps_tuples() -> bool:
     """Return True if CPython leaks a reference to a tuple when the allocation of a list from it fails, as 3.11 does."""
-    given = (1, 2, 3)
-    case = Case("", "", list, (given,))
-    before = sys.getrefcount(given)
+    items = (1, 2, 3)
+    case = Case("", "", list, (items,))
+    before = sys.getrefcount(items)
     for _ in range(50):
         for point in range(5):
             _ended(case, point, point + 1)
-    return sys.getrefcount(given) >= before + 50
+    return sys.getrefcount(items) >= before + 50
 
 
 def _points(case: Case, one: bool) -> tuple[int, list[str]]:

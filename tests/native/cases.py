@@ -21,7 +21,7 @@ class Case(NamedTuple):
         member: the function, `Type.method` or `Type.tp_slot` under test.
         name: the particular of this case.
         function: the callable.
-        given: the arguments, or a function that creates them for each call if a call changes them.
+        inputs: the arguments, or a function that creates them for each call if a call changes them.
         raises: the type of the exception, if the call is to fail.
         before: called before each call; `after` is called after it.
         calls: number of calls that show a lost reference, if one call takes long.
@@ -32,7 +32,7 @@ class Case(NamedTuple):
     member: str
     name: str
     function: Callable[..., Any]
-    given: tuple | Callable[[], tuple] = ()
+    inputs: tuple | Callable[[], tuple] = ()
     raises: type[BaseException] | None = None
     before: Callable[[], Any] = _nothing
     after: Callable[[], Any] = _nothing
@@ -44,7 +44,7 @@ class Case(NamedTuple):
         return f"{self.member}: {self.name}"
 
     def arguments(self) -> tuple:
-        return self.given if isinstance(self.given, tuple) else self.given()
+        return self.inputs if isinstance(self.inputs, tuple) else self.inputs()
 
 
 def called(case: Case) -> Any:

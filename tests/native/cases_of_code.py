@@ -50,7 +50,7 @@ def _of_path() -> Iterator[Case]:
     yield Case("Path.tp_new", "nothing else", Path.__new__, (Path,))
     yield Case("Path.tp_init", "a step", Path, ((STEP,), (None, None), (0,)))
     yield Case("Path.tp_init", "nothing", Path, ((), (), ()))
-    for name, given, error in (
+    for name, arguments, error in (
         ("no argument", (), TypeError),
         ("lists", ([], (), ()), TypeError),
         ("an instruction of two", ((STEP, (ADD, ())), (), ()), TypeError),
@@ -62,7 +62,7 @@ def _of_path() -> Iterator[Case]:
         ("no such slot of a root", ((STEP,), (None, None), (0, 3)), ValueError),
         ("a root that is no integer", ((STEP,), (None, None), (None,)), TypeError),
     ):
-        yield Case("Path.tp_init", name, Path, given, error)
+        yield Case("Path.tp_init", name, Path, arguments, error)
     yield Case("Path.tp_init", "twice", twice, (), TypeError)
     yield Case("Path.tp_dealloc", "a step", Path, (((ADD, (held,), (-1, -1)),), (None,), (0,)))
     yield Case("Path.tp_traverse", "what it refers to", gc.get_referents, (Path((STEP,), (None, None), (0,)),))
@@ -89,13 +89,13 @@ def _of_follow() -> Iterator[Case]:
     yield Case("Path.follow", "two steps", longer, ([outer], (), 0))
     yield Case("Path.follow", "nothing", native.Path((), (), ()).follow, ([], [], 0))
     yield Case("Path.follow", "a leaf that is late", follow, ([of_late], [], 0))
-    for name, path, of, given in (
+    for name, path, of, placeholders in (
         ("another op", follow, other, ()), ("another graph", longer, Node(ADD, (), (other, y), FLOATS, 0), ()),
         ("another root", follow, x, ()), ("no node", follow, 3, ()), ("other inputs", longer, of_item, ()),
         ("an output that is not there", follow, of_item, ()), ("other placeholders", follow, root, (y, x)),
         ("more placeholders", follow, root, (x, y, x)),
     ):  # fmt: skip
-        yield Case("Path.follow", name, path, ([of], given, 0))
+        yield Case("Path.follow", name, path, ([of], placeholders, 0))
     yield Case("Path.follow", "more roots", follow, ([root, root], [], 0))
     yield Case("Path.follow", "params that cannot be compared", params, ([awkward], [], 0), RuntimeError)
     yield Case("Path.follow", "a value that is not found", follow, ([of_lost], [], 0), RuntimeError)
@@ -109,8 +109,8 @@ def _of_follow() -> Iterator[Case]:
     yield Case("Path.follow", "a path that is none yet", empty.follow, ([root], [], 0), TypeError)
     with Capture([x, y]) as capture:
         first, second = capture.placeholders
-        made = Node(ADD, (), (first, second), FLOATS, capture.id)
-    yield Case("Path.follow", "the body of a capture", follow, ([made], capture.placeholders, capture.id))
+        node = Node(ADD, (), (first, second), FLOATS, capture.id)
+    yield Case("Path.follow", "the body of a capture", follow, ([node], capture.placeholders, capture.id))
 
 
 def _of_walk() -> Iterator[Case]:
@@ -123,10 +123,10 @@ def _of_walk() -> Iterator[Case]:
     both = Node(SPLIT, (), (x, y), (FLOATS, FLOATS), 0)
     item = native.items(both)[1]
     gone = Node(nodes.ITEM, (5,), (Node(None, (), (), FLOATS, 0, ()),), FLOATS, 0)
-    found = Node(SPLIT, (), (x, y), (FLOATS, FLOATS), 0, (x.value, y.value))
+    node = Node(SPLIT, (), (x, y), (FLOATS, FLOATS), 0, (x.value, y.value))
 
     def there() -> tuple:
-        return [native.items(found)[0]], 0, ()
+        return [native.items(node)[0]], 0, ()
 
     walk = native.walk
     yield Case("walk", "nothing", walk, ([], 0, ()))

@@ -80,9 +80,9 @@ def _of_handle() -> Iterator[Case]:
         array._node = node
 
     def deleted() -> None:
-        made = native.wrap(late)
-        del made._node
-        del made._node
+        handle = native.wrap(late)
+        del handle._node
+        del handle._node
 
     def cycle() -> None:
         node = leaf()
@@ -111,7 +111,7 @@ def _of_handle() -> Iterator[Case]:
     yield Case("Handle.tp_members", "deleted twice", deleted, (), AttributeError)
 
 
-def _broken(*given: Any) -> Any:
+def _broken(*arguments: Any) -> Any:
     raise RuntimeError("none left")
 
 
@@ -145,9 +145,9 @@ def _of_numbers() -> Iterator[Case]:
 
     changing: list[Any] = [1.0, 2.0]
 
-    def changed(*given: Any) -> Any:
+    def changed(*arguments: Any) -> Any:
         changing[:] = "x"
-        return np.empty(*given)
+        return np.empty(*arguments)
 
     def connect() -> None:
         changing[:] = [1.0, 2.0]
@@ -163,13 +163,13 @@ def _of_numbers() -> Iterator[Case]:
         _connected(make=_broken)()
 
     yield Case("numbers", "no aval", numbers, unknown, RuntimeError, unconnect, again)
-    refused = _connected(lambda *given: b"123")
+    refused = _connected(lambda *arguments: b"123")
     yield Case("numbers", "memory that cannot be written to", numbers, ([1.0], None), BufferError, refused, again)
     yield Case("numbers", "one argument", numbers, ([1.0],), TypeError)
-    given = np.empty, AVALS, aval, PLAIN
-    yield Case("connect_numbers", "the same again", native.connect_numbers, given)
+    arguments = np.empty, AVALS, aval, PLAIN
+    yield Case("connect_numbers", "the same again", native.connect_numbers, arguments)
     yield Case("connect_numbers", "no dictionary", native.connect_numbers, (np.empty, [], aval, PLAIN), TypeError)
-    yield Case("connect_numbers", "one", native.connect_numbers, given[:1], TypeError)
+    yield Case("connect_numbers", "one", native.connect_numbers, arguments[:1], TypeError)
 
 
 def _of_number() -> Iterator[Case]:
@@ -205,14 +205,14 @@ def _of_layout() -> Iterator[Case]:
     to, matrix = np.zeros((8, 8), np.uint32), np.ones((8, 8), np.uint32)
     yield Case("copy_transposed", "elements in order", copy, (to, matrix, 4))
     yield Case("copy_transposed", "too few", copy, (to, matrix.T, 9))
-    for name, given, error in (
+    for name, arguments, error in (
         ("shapes that do not fit", (to, matrix[:4].T, 4), ValueError),
         ("nothing to copy to", (3, matrix, 4), TypeError), ("nothing to copy", (to, 3, 4), TypeError),
         ("what cannot be written", (sealed, matrix.T, 4), ValueError),
         ("a least that is no integer", (to, matrix.T, "4"), TypeError), ("two arguments", (to, matrix.T), TypeError),
         ("other sizes", (to, np.ones((8, 8), np.uint8).T, 4), ValueError),
     ):  # fmt: skip
-        yield Case("copy_transposed", name, copy, given, error)
+        yield Case("copy_transposed", name, copy, arguments, error)
 
 
 def _of_memory() -> Iterator[Case]:
@@ -239,15 +239,15 @@ def _of_rows() -> Iterator[Case]:
     yield Case("reduce_rows", "the largest of bytes", reduce, (to.astype("B"), x.astype("B"), 1))
     yield Case("reduce_rows", "not of this type", reduce, (half[1], half[0], 0))
     yield Case("scan_rows", "not of this type", scan, (half[0], half[0], 0, False, True))
-    for name, given, error in (
+    for name, arguments, error in (
         ("shapes that do not fit", (to[:1], x, 0), ValueError), ("nothing to write to", (3, x, 0), TypeError),
         ("nothing to read", (to, 3, 0), TypeError), ("a way that is no integer", (to, x, "0"), TypeError),
         ("elements out of order", (to, x[:, :, ::2], 0), ValueError), ("two arguments", (to, x), TypeError),
     ):  # fmt: skip
-        yield Case("reduce_rows", name, reduce, given, error)
+        yield Case("reduce_rows", name, reduce, arguments, error)
         rest = () if name == "two arguments" else (False, True)
-        out = given[0] if name == "nothing to write to" else line[:1] if "shapes" in name else line
-        yield Case("scan_rows", name, scan, (out, *given[1:], *rest), error)
+        out = arguments[0] if name == "nothing to write to" else line[:1] if "shapes" in name else line
+        yield Case("scan_rows", name, scan, (out, *arguments[1:], *rest), error)
     yield Case("scan_rows", "neither forwards nor backwards", scan, (line, x, 0, Untold(), True), RuntimeError)
     yield Case("scan_rows", "neither with nor without", scan, (line, x, 0, True, Untold()), RuntimeError)
 
@@ -256,13 +256,13 @@ def _of_random() -> Iterator[Case]:
     fill = native.random_words
     words, keys = np.zeros((2, 6), np.uint32), np.ones((2, 2), np.uint32)
     yield Case("random_words", "of two keys", fill, (words, keys, 0))
-    for name, given, error in (
+    for name, arguments, error in (
         ("shapes that do not fit", (words[:1], keys, 0), ValueError), ("nothing to write to", (3, keys, 0), TypeError),
         ("no keys", (words, 3, 0), TypeError), ("two arguments", (words, keys), TypeError),
         ("neither odd nor even", (words, keys, Untold()), RuntimeError),
         ("elements out of order", (words[:, ::2], keys, 0), ValueError),
     ):  # fmt: skip
-        yield Case("random_words", name, fill, given, error)
+        yield Case("random_words", name, fill, arguments, error)
 
 
 def _of_signals() -> Iterator[Case]:

@@ -18,10 +18,10 @@ a, b, c = (mx.zeros((1,)) for _ in range(3))
 
 
 def _module(**entries: Any) -> nn.Module:
-    made = nn.Module()
+    module = nn.Module()
     for name, value in entries.items():
-        made[name] = value
-    return made
+        module[name] = value
+    return module
 
 
 class Startless:
@@ -128,7 +128,7 @@ def _of_gather() -> Iterator[Case]:
     yield Case("gather", "leaves and places", gather, lambda: (gradients, parameters, state, [], []))
     yield Case("gather", "tuples", gather, lambda: ((a, (b,)), (b, (c,)), ({}, ({},)), [], None))
     yield Case("gather", "a list of a subclass", gather, lambda: (Backwards([a, b]), [b, c], [{}, {}], [], []))
-    for name, given, error in (
+    for name, arguments, error in (
         ("a tuple that has no place", ((a,), (b,), ({},)), ValueError), ("no parameter", ({"w": a}, {}, {}), KeyError),
         ("no state", ({"w": a}, {"w": b}, {}), KeyError), ("a shorter list", ([a], [], []), IndexError),
         ("parameters that cannot be read", ({"w": a}, Shut(), {}), RuntimeError), ("no tree", (1, {}, {}), TypeError),
@@ -136,7 +136,7 @@ def _of_gather() -> Iterator[Case]:
         ("too many levels", (levels, levels, levels), RecursionError),
     ):  # fmt: skip
         calls = 100 if error is RecursionError else 10_000
-        yield Case("gather", name, gather, lambda given=given: (*given, [], []), error, calls=calls)
+        yield Case("gather", name, gather, lambda arguments=arguments: (*arguments, [], []), error, calls=calls)
     yield Case("gather", "a tuple to append to", gather, (gradients, parameters, state, (), None), TypeError)
     yield Case("gather", "four arguments", gather, (gradients, parameters, state, []), TypeError)
 

@@ -31,17 +31,17 @@ def leaf(trace: Any = 0, shape: tuple[int, ...] = (3,)) -> Node:
 class Late(Node):
     """A node that computes its value on access."""
 
-    __slots__ = ("found",)
+    __slots__ = ("result",)
 
-    def __init__(self, found: Any) -> None:
-        self.found = found
+    def __init__(self, value: Any) -> None:
+        self.result = value
         super().__init__(None, (), (), FLOATS, 0)
 
     @property
     def value(self) -> Any:  # type: ignore[override]
-        if self.found is None:
+        if self.result is None:
             raise RuntimeError("not to be found")
-        return self.found
+        return self.result
 
     @value.setter
     def value(self, value: Any) -> None:
@@ -135,10 +135,10 @@ def _of_store() -> Iterator[Case]:
     large = np.zeros(buffers.smallest // 4 + 1, np.float32)
 
     def fresh(trace: Any = 0, a: Any = FLOATS, waits: bool = False) -> Node:
-        made = Node(ADD, (), (x, x), a, trace)
+        node = Node(ADD, (), (x, x), a, trace)
         if waits:
-            made.waiting = []
-        return made
+            node.waiting = []
+        return node
 
     def stored(of: list[Node], values: Any, oldest: Any = 1) -> tuple:
         return of, values, oldest
@@ -176,20 +176,20 @@ def _of_many() -> Iterator[Case]:
 def _of_fields() -> Iterator[Case]:
     x = leaf()
 
-    def initialized(*given: Any) -> Node:
-        return Node(*given)
+    def initialized(*arguments: Any) -> Node:
+        return Node(*arguments)
 
     def again(of: Node) -> None:
         of.__init__(ADD, (), (x, x), FLOATS, 0, None, (1, 2))  # type: ignore[misc]
 
     def cycle() -> None:
-        made = Node(ADD, (), (x, x), FLOATS, 0)
-        made.value = [made]
+        node = Node(ADD, (), (x, x), FLOATS, 0)
+        node.value = [node]
 
     def chain() -> None:
-        made = x
+        node = x
         for _ in range(300):
-            made = native.node(ADD, (), (made,), FLOATS, 0)
+            node = native.node(ADD, (), (node,), FLOATS, 0)
 
     def members(of: Node) -> None:
         for name in ("op", "params", "inputs", "aval", "trace", "value", "where", "waiting"):
@@ -216,9 +216,9 @@ def _of_fields() -> Iterator[Case]:
 
 
 def _of_connect() -> Iterator[Case]:
-    given = (Node, created, vars(buffers), nodes._own, nodes.ITEM, nodes._index, nodes.SCALAR, nodes.get_frame)
-    yield Case("connect_nodes", "the same again", native.connect_nodes, given)
-    yield Case("connect_nodes", "no list of observers", native.connect_nodes, (Node, (), *given[2:]), TypeError)
+    arguments = (Node, created, vars(buffers), nodes._own, nodes.ITEM, nodes._index, nodes.SCALAR, nodes.get_frame)
+    yield Case("connect_nodes", "the same again", native.connect_nodes, arguments)
+    yield Case("connect_nodes", "no list of observers", native.connect_nodes, (Node, (), *arguments[2:]), TypeError)
     yield Case("connect_nodes", "one", native.connect_nodes, (Node,), TypeError)
 
 

@@ -24,20 +24,20 @@ def _of_products() -> Iterator[Case]:
     x, y = np.ones((1, 2, 64), np.float32), np.empty((1, 2, 8), np.float32)
     words, scales = np.ones((8, 8), np.uint32), np.ones((8, 1), np.float32)
     sizes = (True, 64, 64, 8, 1, 1, 1, 2)
-    given = (y, x, words, scales, scales, None, None, None, FOUR_BITS, *sizes)
+    arguments = (y, x, words, scales, scales, None, None, None, FOUR_BITS, *sizes)
 
     def changed(place: int, value: object) -> tuple:
-        return (*given[:place], value, *given[place + 1 :])
+        return (*arguments[:place], value, *arguments[place + 1 :])
 
     multiply = native.multiply_stored
     numbers = np.zeros(1, np.int32)
-    yield Case("multiply_stored", "one of 4 bits", multiply, given)
-    yield Case("multiply_stored", "a chosen one", multiply, (*given[:6], numbers, numbers, *given[8:]))
+    yield Case("multiply_stored", "one of 4 bits", multiply, arguments)
+    yield Case("multiply_stored", "a chosen one", multiply, (*arguments[:6], numbers, numbers, *arguments[8:]))
     halves = [np.ones(shape, np.uint16) for shape in ((1, 35, 35), (1, 35, 99), (35, 99))]
     sizes_of_halves = (True, 1, 99, 35, 1, 1, 1, 35)
     yield Case("multiply_stored", "bfloat16", multiply, (*halves, *[None] * 5, bytes([BRAIN] * 5), *sizes_of_halves))
     yield Case("uses_tiles", "of this processor", native.uses_tiles, ())
-    yield Case("multiply_stored", "too few arguments", multiply, given[:-1], TypeError)
+    yield Case("multiply_stored", "too few arguments", multiply, arguments[:-1], TypeError)
     yield Case("multiply_stored", "kinds that are no bytes", multiply, changed(8, [1, 2]), TypeError)
     yield Case("multiply_stored", "kinds that do not exist", multiply, changed(8, bytes([99] * 5)), ValueError)
     yield Case("multiply_stored", "a size that is no number", multiply, changed(11, "64"), TypeError)
@@ -49,15 +49,15 @@ def _of_products() -> Iterator[Case]:
 
 def _of_elements() -> Iterator[Case]:
     out, words, scales = np.empty((8, 64), np.float32), np.ones((8, 8), np.uint32), np.ones((8, 1), np.float32)
-    given = (out, words, scales, scales, 1.0, FOUR_BITS, 64)
+    arguments = (out, words, scales, scales, 1.0, FOUR_BITS, 64)
     unpack = native.unpack_stored
-    yield Case("unpack_stored", "4 bits", unpack, given)
-    yield Case("unpack_stored", "too few arguments", unpack, given[:-1], TypeError)
-    yield Case("unpack_stored", "a unit that is no number", unpack, (*given[:4], "1", *given[5:]), TypeError)
-    yield Case("unpack_stored", "kinds that are no bytes", unpack, (*given[:5], 5, 64), TypeError)
-    yield Case("unpack_stored", "another group", unpack, (*given[:6], 32), ValueError)
-    yield Case("unpack_stored", "no buffer", unpack, (out, None, *given[2:]), ValueError)
-    yield Case("unpack_stored", "a number for a buffer", unpack, (out, 3, *given[2:]), TypeError)
+    yield Case("unpack_stored", "4 bits", unpack, arguments)
+    yield Case("unpack_stored", "too few arguments", unpack, arguments[:-1], TypeError)
+    yield Case("unpack_stored", "a unit that is no number", unpack, (*arguments[:4], "1", *arguments[5:]), TypeError)
+    yield Case("unpack_stored", "kinds that are no bytes", unpack, (*arguments[:5], 5, 64), TypeError)
+    yield Case("unpack_stored", "another group", unpack, (*arguments[:6], 32), ValueError)
+    yield Case("unpack_stored", "no buffer", unpack, (out, None, *arguments[2:]), ValueError)
+    yield Case("unpack_stored", "a number for a buffer", unpack, (out, 3, *arguments[2:]), TypeError)
 
 
 def _of_casts() -> Iterator[Case]:

@@ -40,17 +40,17 @@ def pythons() -> tuple[Python, ...]:
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     folders += sorted(pyenv.glob("versions/*/bin"))
     paths = {Path(sys.executable)} | {p for f in folders for p in f.glob("python3.[0-9]*") if "-" not in p.name}
-    found = {}
+    interpreters = {}
     for path in sorted(paths):
         try:
-            done = subprocess.run([path, "-c", _ABOUT], capture_output=True, text=True, timeout=60)
-            about = json.loads(done.stdout) if done.returncode == 0 else {}
+            process = subprocess.run([path, "-c", _ABOUT], capture_output=True, text=True, timeout=60)
+            about = json.loads(process.stdout) if process.returncode == 0 else {}
         except (OSError, ValueError, subprocess.TimeoutExpired):
             continue  # the file of this name is not a working Python
         if about and about["headers"] and about["lock"] and tuple(about["version"]) >= (3, 11):
             version = tuple(about["version"])
-            found.setdefault(version, Python(version, str(path)))
-    return tuple([found[version] for version in sorted(found)])
+            interpreters.setdefault(version, Python(version, str(path)))
+    return tuple([interpreters[version] for version in sorted(interpreters)])
 
 
 def built(python: Python, folder: Path) -> Path:
@@ -73,13 +73,13 @@ def built(python: Python, folder: Path) -> Path:
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, source)
     (source / "mxcompat" / "_version.py").write_text((ROOT / "mxcompat" / "_version.py").read_text())
-    done = subprocess.run(
+    process = subprocess.run(
         [python.path, "setup.py", "-q", "build_ext", "--build-lib", folder / "lib", "--build-temp", folder / "temp"],
         cwd=source, env=os.environ | {"PYTHONPATH": str(tools)}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     libraries = [*(folder / "lib").rglob("in_c*.so")]
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(libraries) == 1, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert len(libraries) == 1, process.stdout + process.stderr
     return libraries[0]
 
 

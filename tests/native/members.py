@@ -22,23 +22,23 @@ def code_of(path: Path) -> str:
 
 def _slots() -> set[str]:
     """Return `Type.tp_slot` for all slots that hold functions or members."""
-    found = set()
+    names = set()
     for path in SOURCES:
         text = path.read_text()
         tables = {name: re.findall(r"\{Py_(\w+),", content) for name, content in _SLOTS.findall(text)}
         types = {slots: name for name, slots in _SPEC.findall(text)}
         assert set(types) == set(tables), f"{path.name}: a type without slots, or slots without a type"
-        found |= {f"{types[table]}.{slot}" for table, slots in tables.items() for slot in slots}
-    return {name for name in found if not name.endswith((".tp_doc", ".tp_methods"))}
+        names |= {f"{types[table]}.{slot}" for table, slots in tables.items() for slot in slots}
+    return {name for name in names if not name.endswith((".tp_doc", ".tp_methods"))}
 
 
 def members(module: ModuleType) -> set[str]:
     """Return the names of all functions, methods and slots of the extension."""
-    found = _slots()
+    names = _slots()
     for name, value in vars(module).items():
         if isinstance(value, type):
             methods = [n for n, v in vars(value).items() if isinstance(v, MethodDescriptorType)]
-            found |= {f"{name}.{method}" for method in methods if not method.startswith("__")}
+            names |= {f"{name}.{method}" for method in methods if not method.startswith("__")}
         elif callable(value) and not name.startswith("__"):
-            found.add(name)
-    return found
+            names.add(name)
+    return names

@@ -47,15 +47,15 @@ def counted(act: Callable[[], object], calls: int, watch: Iterable[object], leas
     threads does not, and a free list fills only once.
     """
     objects = [*{id(x): x for x in (*ALWAYS, *watch)}.values()]
-    found = _counted(act, calls, objects, least)
+    drifts = _counted(act, calls, objects, least)
     for _ in range(2):
-        if not found:
+        if not drifts:
             break
         for _ in repeat(None, 20 * calls):
             act()
         again = _counted(act, calls, objects, least)
-        found = {name: again[name] for name in found if name in again}
-    return found
+        drifts = {name: again[name] for name in drifts if name in again}
+    return drifts
 
 
 def _counted(act: Callable[[], object], calls: int, objects: list[object], least: float) -> dict[str, float]:
@@ -67,10 +67,10 @@ def _counted(act: Callable[[], object], calls: int, objects: list[object], least
     gc.collect()
     blocks = sys.getallocatedblocks() - blocks
     after = array("q", map(sys.getrefcount, objects))
-    found = {_name(x): (b - a) / calls for x, a, b in zip(objects, before, after, strict=True) if abs(b - a) > least}
+    drifts = {_name(x): (b - a) / calls for x, a, b in zip(objects, before, after, strict=True) if abs(b - a) > least}
     if abs(blocks) > least:
-        found["blocks"] = blocks / calls
-    return found
+        drifts["blocks"] = blocks / calls
+    return drifts
 
 
 def main(library: str | None = None) -> None:
@@ -85,9 +85,9 @@ def main(library: str | None = None) -> None:
     gc.collect()
     gc.freeze()
     for case in CASES:
-        found = drift(case, case.calls, SHARED)
-        if found:
-            print(json.dumps({"case": str(case), "lost": found}), flush=True)
+        drifts = drift(case, case.calls, SHARED)
+        if drifts:
+            print(json.dumps({"case": str(case), "lost": drifts}), flush=True)
     print(json.dumps({"cases": len(CASES)}))
     held.clear()
 

@@ -24,9 +24,9 @@ pytestmark = [
 @pytest.mark.skipif(hasattr(sys, "gettotalrefcount"), reason="CPython's own faults end a debug build")
 def test_every_allocation_may_fail() -> None:
     command = [sys.executable, "-X", "faulthandler", "-m", "tests.native.allocations"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 0, f"{lines[-1:]}\n{done.stderr}"
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    lines = [json.loads(line) for line in process.stdout.splitlines()]
+    assert process.returncode == 0, f"{lines[-1:]}\n{process.stderr}"
     cases, reports = lines[::2], lines[1::2]
     wrong = {case["case"]: report["wrong"] for case, report in zip(cases, reports, strict=True) if report["wrong"]}
     assert not wrong, json.dumps(wrong, indent=1)
@@ -38,9 +38,9 @@ def test_every_allocation_may_fail() -> None:
 def test_what_is_wrong_is_seen() -> None:
     """Test the detector itself. It runs alone, since threads of a test session also allocate."""
     program = "from tests.native.test_allocations import write_seen_faults; write_seen_faults()"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    forgotten, kept = json.loads(done.stdout)
+    process = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr
+    forgotten, kept = json.loads(process.stdout)
     assert any("[]" in text for text in forgotten)
     assert any("lost" in text for text in kept)
 

@@ -50,9 +50,9 @@ def test_every_member_has_its_cases() -> None:
 def test_no_reference_is_lost_or_kept(member: str) -> None:
     lost = {}
     for case in BY_MEMBER[member]:
-        found = drift(case, case.calls, SHARED)
-        if found:
-            lost[str(case)] = found
+        drifts = drift(case, case.calls, SHARED)
+        if drifts:
+            lost[str(case)] = drifts
     assert not lost
 
 
@@ -72,9 +72,9 @@ def test_what_is_lost_is_seen() -> None:
 
 def _report(library: Path) -> list[dict]:
     command = [sys.executable, "-m", "tests.native.references", str(library)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert process.returncode == 0, process.stdout + process.stderr
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
 @pytest.mark.skipif(

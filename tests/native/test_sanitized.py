@@ -60,9 +60,11 @@ class Project:
         return {"PYTHONPATH": sysconfig.get_path("platlib")}
 
     def _run(self, command: list, environment: dict[str, str]) -> str:
-        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=3000)
-        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
-        return done.stdout
+        process = subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=3000
+        )
+        assert process.returncode == 0, process.stdout[-5000:] + process.stderr[-5000:]
+        return process.stdout
 
     def run(self, *command: str) -> str:
         """Run a command in the folder, and return its output.
@@ -81,10 +83,10 @@ class Project:
         try:
             return self._run([*command], os.environ | self._packages() | settings)
         finally:
-            found = "\n".join(path.read_text()[:5000] for path in sorted(self.logs.iterdir()))
+            report = "\n".join(path.read_text()[:5000] for path in sorted(self.logs.iterdir()))
             for path in self.logs.iterdir():
                 path.unlink()
-            assert not found, found
+            assert not report, report
 
 
 @pytest.fixture(scope="module")

@@ -20,13 +20,13 @@ FORBIDDEN = {
 """Patterns that no source has, with the reason."""
 
 
-def found(pattern: str) -> list[str]:
+def matches(pattern: str) -> list[str]:
     return [f"{p.name}: {m[0]}" for p in SOURCES for m in re.finditer(pattern, code_of(p))]
 
 
 @pytest.mark.parametrize("pattern", FORBIDDEN)
 def test_no_source_relies_on_immortal_objects(pattern: str) -> None:
-    assert not found(pattern), FORBIDDEN[pattern]
+    assert not matches(pattern), FORBIDDEN[pattern]
 
 
 def test_no_format_has_sizes() -> None:
@@ -35,9 +35,9 @@ def test_no_format_has_sizes() -> None:
     formats = re.compile(
         r'\b(?:Py_BuildValue|PyArg_\w+|PyObject_Call(?:Method|Function))\s*\([^;]*?"([^"]*)"', re.DOTALL
     )
-    given = [(p.name, m[1]) for p in SOURCES for m in formats.finditer(p.read_text())]
-    assert len(given) > 5
-    assert not [(name, text) for name, text in given if "#" in text]
+    pairs = [(p.name, m[1]) for p in SOURCES for m in formats.finditer(p.read_text())]
+    assert len(pairs) > 5
+    assert not [(name, text) for name, text in pairs if "#" in text]
 
 
 def test_these_patterns_find_what_they_forbid() -> None:

@@ -11,12 +11,12 @@ from tests.soak.table import PAGE, ROWS, measured, written
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
     parser.add_argument("--write", action="store_true", help="write the table into docs/security.md")
-    given = parser.parse_args()
+    options = parser.parse_args()
     lines = ["| workload | mxcompat | real MLX |", "|---|---|---|"]
     for row in ROWS:
         lines.append(f"| {row.name} | {measured(row, 'ours')} | {measured(row, 'real')} |")
         print(lines[-1], flush=True)
-        if given.write:
+        if options.write:
             PAGE.write_text(written(PAGE.read_text(), lines))
     return 0
 

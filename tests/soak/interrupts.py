@@ -64,33 +64,33 @@ def work() -> Iterator[Callable[[], Any]]:
 
 def main(count: str) -> None:
     signal.signal(signal.SIGALRM, _interrupt)
-    came = within = 0
+    interrupts = within = 0
     draw = random.Random(0)
     for task in work():
-        if came == int(count):
+        if interrupts == int(count):
             break
         delay = draw.choice((0.0002, 0.001, 0.005, 0.03))
-        started, found = False, None
+        started, result = False, None
         try:
             signal.setitimer(signal.ITIMER_REAL, delay)
-            found = task()
+            result = task()
             started = True
-            mx.eval(found)
+            mx.eval(result)
             signal.setitimer(signal.ITIMER_REAL, 0)
         except KeyboardInterrupt:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            came += 1
+            interrupts += 1
             within += started
-            if found is not None:
-                mx.eval(found)  # after an interrupt, the work can be repeated and finished
+            if result is not None:
+                mx.eval(result)  # after an interrupt, the work can be repeated and finished
         again = [np.array(x) for x in _leaves(task())]
-        for first, second in zip([np.array(x) for x in _leaves(found)], again, strict=False):
+        for first, second in zip([np.array(x) for x in _leaves(result)], again, strict=False):
             np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-5)
-    print(json.dumps({"came": came, "while evaluating": within}))
+    print(json.dumps({"came": interrupts, "while evaluating": within}))
 
 
-def _leaves(found: Any) -> list[Any]:
-    return list(found) if isinstance(found, tuple) else [] if found is None else [found]
+def _leaves(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, tuple) else [] if result is None else [result]
 
 
 if __name__ == "__main__":

@@ -53,8 +53,8 @@ def workloads(mx: Any) -> tuple[dict[str, Callable[[], Any]], dict[str, Any]]:
     x, v, rows = mx.array([0.5, -1.0, 2.0]), mx.array([1.0, 0.0, -1.0]), mx.random.normal((4, 3))
     mx.eval(x, v, rows)
 
-    def number(found: Any) -> float:
-        return mx.sum(found).item()
+    def number(value: Any) -> float:
+        return mx.sum(value).item()
 
     @mx.custom_function
     def cube(x: Any) -> Any:
@@ -129,19 +129,19 @@ def main() -> None:
     parser.add_argument("count", type=int)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--library", type=Path)
-    given = parser.parse_args()
-    if given.library is not None:
+    options = parser.parse_args()
+    if options.library is not None:
         from tests.native.libraries import load
 
-        load(given.library)
+        load(options.library)
     import jax  # noqa: F401  mxcompat would import it during the counted calls
 
     import mxcompat.core as mx
 
     calls, arguments = workloads(mx)
     for name, call in calls.items():
-        if not given.names or name in given.names:
-            print(json.dumps(report(name, call, given.count, arguments)), flush=True)
+        if not options.names or name in options.names:
+            print(json.dumps(report(name, call, options.count, arguments)), flush=True)
 
 
 if __name__ == "__main__":

@@ -96,13 +96,13 @@ def measured(row: Row, side: str, seconds: float = 1500.0) -> Figure:
         package = "mlx.core" if side == "real" else "mxcompat.core"
         command = [sys.executable, "-c", _PROGRAM.format(package=package, before=row.before, work=row.work)]
     settings = {"SOAK_SIDE": side, "MXCOMPAT_CACHE": "0", "JAX_ENABLE_COMPILATION_CACHE": "false"}
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=ROOT, env=os.environ | settings, capture_output=True, text=True, timeout=seconds, check=False
     )
-    if done.returncode:
-        raise RuntimeError(f"{row.name} on {side}: {done.stderr[-2000:]}")
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    return Figure(found[-1]["resident"], sum(f["seconds"] for f in found))
+    if process.returncode:
+        raise RuntimeError(f"{row.name} on {side}: {process.stderr[-2000:]}")
+    reports = [json.loads(line) for line in process.stdout.splitlines()]
+    return Figure(reports[-1]["resident"], sum(f["seconds"] for f in reports))
 
 
 def written(page: str, lines: list[str]) -> str:

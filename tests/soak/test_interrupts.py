@@ -17,12 +17,12 @@ ROOT = Path(__file__).parents[2]
 def interrupted(count: int, seconds: float, host: str = "1") -> None:
     command = [sys.executable, "-m", "tests.soak.interrupts", str(count)]
     settings = os.environ | {"MXCOMPAT_HOST": host, "MXCOMPAT_CACHE": "0"}
-    done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=seconds)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    print(found)
-    assert found["came"] == count
-    assert found["while evaluating"] > count / 10
+    process = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=seconds)
+    assert process.returncode == 0, process.stderr
+    counts = json.loads(process.stdout.splitlines()[-1])
+    print(counts)
+    assert counts["came"] == count
+    assert counts["while evaluating"] > count / 10
 
 
 def test_some_interrupts():

@@ -20,13 +20,13 @@ def worked(name, rounds, count, *, host, limit=None, seconds=300):
     settings = {"MXCOMPAT_CACHE": "0", "MXCOMPAT_HOST": str(int(host)), "JAX_ENABLE_COMPILATION_CACHE": "false"}
     if limit is not None:
         settings["MXCOMPAT_CACHE_LIMIT"] = str(limit)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tests.soak.worker", name, str(rounds), str(count)], cwd=ROOT,
         env=os.environ | settings, capture_output=True, text=True, timeout=seconds,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    print(f"\n{name} x {count}, host {host}\n{done.stdout}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    assert process.returncode == 0, process.stderr
+    print(f"\n{name} x {count}, host {host}\n{process.stdout}")
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
 def test_executables_stay_within_the_limit():

@@ -24,16 +24,16 @@ def soaked(count: int, *arguments: Any) -> None:
     """Run `count` calls, and assert that every count is unchanged afterwards."""
     command = [sys.executable, "-m", "tests.soak.steps", str(count), *map(str, arguments)]
     settings = os.environ | {"MXCOMPAT_CACHE": "0", "JAX_ENABLE_COMPILATION_CACHE": "false"}
-    done = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=3000)
-    assert done.returncode == 0, done.stdout + done.stderr
-    for line in done.stdout.splitlines():
+    process = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=3000)
+    assert process.returncode == 0, process.stdout + process.stderr
+    for line in process.stdout.splitlines():
         print(line)
-        found = json.loads(line)
-        assert all(abs(n) < 100 for n in found["references"].values()), line
-        assert abs(found["blocks"]) < 500, line
-        assert found["resident"] < 8 * MB, line
-    wanted = [name for name in NAMES if name in arguments] or [*NAMES]
-    assert [json.loads(line)["name"] for line in done.stdout.splitlines()] == wanted
+        report = json.loads(line)
+        assert all(abs(n) < 100 for n in report["references"].values()), line
+        assert abs(report["blocks"]) < 500, line
+        assert report["resident"] < 8 * MB, line
+    names = [name for name in NAMES if name in arguments] or [*NAMES]
+    assert [json.loads(line)["name"] for line in process.stdout.splitlines()] == names
 
 
 def test_some_thousand_calls() -> None:

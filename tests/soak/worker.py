@@ -117,9 +117,9 @@ def report(start: int, taken: float) -> dict[str, Any]:
     if REAL:
         return {"resident": resident() - start, "seconds": round(taken, 2)}
     background.settle()
-    found = cache_info()
-    held = {"structures": found.structure_bytes, "executables": found.executable_bytes, "count": found.executables}
-    return {"resident": resident() - start, "limit": found.limit, "seconds": round(taken, 2)} | held
+    info = cache_info()
+    held = {"structures": info.structure_bytes, "executables": info.executable_bytes, "count": info.executables}
+    return {"resident": resident() - start, "limit": info.limit, "seconds": round(taken, 2)} | held
 
 
 def main(name: str, rounds: str, count: str) -> None:

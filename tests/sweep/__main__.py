@@ -22,24 +22,24 @@ def main(*arguments: str) -> int:
     parser.add_argument("--record", type=Path, help="a file to note each block in that is done, and to go on from")
     parser.add_argument("--minutes", type=float, default=math.inf, help="with a record: when to stop for now")
     parser.add_argument("--processes", type=int, default=2, help="how many to compare in")
-    given = parser.parse_args(arguments)
-    if given.write and given.word:
+    options = parser.parse_args(arguments)
+    if options.write and options.word:
         parser.error("the page is about all cases")
-    every = all_cells(given.word)
+    every = all_cells(options.word)
     if not every:
-        parser.error(f"no case has the word {given.word!r}")
-    cells = sorted(random.Random(0).sample(every, int(given.sample * len(every))))
-    if given.record:
-        found, compared = resumed(given.record, cells, given.minutes, given.processes)
+        parser.error(f"no case has the word {options.word!r}")
+    cells = sorted(random.Random(0).sample(every, int(options.sample * len(every))))
+    if options.record:
+        findings, compared = resumed(options.record, cells, options.minutes, options.processes)
     else:
-        found, compared = list(sweep(cells, given.processes)), cells
-    wrong = faults(found)
+        findings, compared = list(sweep(cells, options.processes)), cells
+    wrong = faults(findings)
     for fault in wrong:
         print(fault)
-    print(f"{len(compared)} cells, {share(found, len(compared)):.2f} % differ, {len(wrong)} without a cause")
-    if given.write:
-        PAGE.write_text(written(PAGE.read_text(), section(found, len(compared), len(every))))
-        COVERAGE.write_text(covered(compared, found))
+    print(f"{len(compared)} cells, {share(findings, len(compared)):.2f} % differ, {len(wrong)} without a cause")
+    if options.write:
+        PAGE.write_text(written(PAGE.read_text(), section(findings, len(compared), len(every))))
+        COVERAGE.write_text(covered(compared, findings))
     return bool(wrong)
 
 

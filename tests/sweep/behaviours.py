@@ -227,29 +227,29 @@ def printing() -> list[Case]:
 
 def construction() -> list[Case]:
     """Return cases that construct an array from each value, with and without a dtype."""
-    found = [Case(f"mx.array({v})", (), True, dtypes=SINGLE, family="construction") for v in MADE]
-    found += [Case(f"mx.array({v}, D)", (), True, family="construction") for v in MADE]
-    return found + [Case(f"mx.asarray({v})", (), True, dtypes=SINGLE, family="construction") for v in MADE]
+    all_cases = [Case(f"mx.array({v})", (), True, dtypes=SINGLE, family="construction") for v in MADE]
+    all_cases += [Case(f"mx.array({v}, D)", (), True, family="construction") for v in MADE]
+    return all_cases + [Case(f"mx.asarray({v})", (), True, dtypes=SINGLE, family="construction") for v in MADE]
 
 
 def promotion() -> list[Case]:
     """Return binary ops of all pairs of dtypes, and with Python's and NumPy's numbers."""
-    found = []
+    all_cases = []
     first = Given((2, 2), low=1)
     for other in DTYPES:
         second = Given((2, 2), dtype=other, low=1)
-        made = [f"x {op} y" for op in BINARY] + [f"mx.{name}(x, y)" for name in BINARY_FUNCTIONS]
-        made += ["mx.where(x > 1, x, y)", "mx.concatenate([x, y])", "mx.stack([x, y])", "mx.clip(x, y, None)"]
-        made += ["put(x, np.s_[0], y[0])", "x.at[0].add(y[0])", "mx.addmm(x, x, y)", "mx.einsum('ij,jk', x, y)"]
-        made += [f"inplace(x, '{op}=', y)" for op in ("+", "*", "/", "**", "|")]
-        found += [Case(e, (first, second), True, family="promotion") for e in made]
+        expressions = [f"x {op} y" for op in BINARY] + [f"mx.{name}(x, y)" for name in BINARY_FUNCTIONS]
+        expressions += ["mx.where(x > 1, x, y)", "mx.concatenate([x, y])", "mx.stack([x, y])", "mx.clip(x, y, None)"]
+        expressions += ["put(x, np.s_[0], y[0])", "x.at[0].add(y[0])", "mx.addmm(x, x, y)", "mx.einsum('ij,jk', x, y)"]
+        expressions += [f"inplace(x, '{op}=', y)" for op in ("+", "*", "/", "**", "|")]
+        all_cases += [Case(e, (first, second), True, family="promotion") for e in expressions]
     for number in NUMBERS:
-        made = [f"x {op} {number}" for op in BINARY] + [f"{number} {op} x" for op in BINARY]
-        made += [f"mx.{name}(x, {number})" for name in ("maximum", "arctan2", "power", "logaddexp")]
-        made += [f"mx.where(x > 1, x, {number})", f"put(x, np.s_[0], {number})", f"mx.clip(x, {number}, None)"]
-        made += [f"mx.full((2,), {number}, D)", f"inplace(x, '+=', {number})", f"mx.full_like(x, {number})"]
-        found += [Case(e, (first,), True, family="promotion") for e in made]
-    return found
+        expressions = [f"x {op} {number}" for op in BINARY] + [f"{number} {op} x" for op in BINARY]
+        expressions += [f"mx.{name}(x, {number})" for name in ("maximum", "arctan2", "power", "logaddexp")]
+        expressions += [f"mx.where(x > 1, x, {number})", f"put(x, np.s_[0], {number})", f"mx.clip(x, {number}, None)"]
+        expressions += [f"mx.full((2,), {number}, D)", f"inplace(x, '+=', {number})", f"mx.full_like(x, {number})"]
+        all_cases += [Case(e, (first,), True, family="promotion") for e in expressions]
+    return all_cases
 
 
 def indexing() -> list[Case]:
@@ -259,29 +259,31 @@ def indexing() -> list[Case]:
     triples = [", ".join(draw.choices(PLACES, k=3)) for _ in range(200)]
     masked = [*MASKS, *[f"{m}, {p}" for m in MASKS[:1] for p in PLACES], *[f"{p}, {MASKS[0]}" for p in PLACES[:2]]]
     x = Given((4, 5, 3))
-    found = []
+    all_cases = []
     for place in (*PLACES, *pairs, *triples):
-        found.append(Case(f"x[{place}]", (x,), dtypes=SINGLE, family="indexing"))
+        all_cases.append(Case(f"x[{place}]", (x,), dtypes=SINGLE, family="indexing"))
     for place in (*PLACES, *pairs, *triples, *masked, *WRONG):
         keep = place in PLACES or place in WRONG or place in MASKS
-        made = [f"put(x, np.s_[{place}], {v})" for v in ("7", "mx.array([1.0, 2.0, 3.0])", "x[0]")[: 3 if keep else 2]]
-        made += [f"x.at[{place}].{op}(2.0)" for op in ("add", "maximum")[: 2 if keep else 1]]
+        expressions = [
+            f"put(x, np.s_[{place}], {v})" for v in ("7", "mx.array([1.0, 2.0, 3.0])", "x[0]")[: 3 if keep else 2]
+        ]
+        expressions += [f"x.at[{place}].{op}(2.0)" for op in ("add", "maximum")[: 2 if keep else 1]]
         if place in masked or place in WRONG:
-            made.append(f"x[{place}]")
-        found += [Case(e, (x,), True, dtypes=SINGLE, family="indexing") for e in made]
+            expressions.append(f"x[{place}]")
+        all_cases += [Case(e, (x,), True, dtypes=SINGLE, family="indexing") for e in expressions]
     for place in (*PLACES, *MASKS[:3]):
-        found.append(Case(f"put(x, np.s_[{place}], 1)", (x,), True, family="indexing"))
+        all_cases.append(Case(f"put(x, np.s_[{place}], 1)", (x,), True, family="indexing"))
     for place in ("0", "...", "None", "()", "0:1", "[0]", "mx.array(0)"):
         for shape in ((), (0,), (1,), (0, 3)):
-            made = (f"x[{place}]", f"put(x, np.s_[{place}], 1)")
-            made = made if 0 not in shape or place != "0" else ()
-            found += [Case(e, (Given(shape),), True, dtypes=SINGLE, family="indexing") for e in made]
-    return found
+            expressions = (f"x[{place}]", f"put(x, np.s_[{place}], 1)")
+            expressions = expressions if 0 not in shape or place != "0" else ()
+            all_cases += [Case(e, (Given(shape),), True, dtypes=SINGLE, family="indexing") for e in expressions]
+    return all_cases
 
 
 def cases() -> list[Case]:
     """Return all cases of this file."""
-    found = [*printing(), *construction(), *promotion(), *indexing()]
-    found += table(MODULES, "modules", dtypes=("float16", "bfloat16", "float32"))
-    found += table(TREES, "trees", dtypes=SINGLE)
-    return found + table(FILES, "files")
+    all_cases = [*printing(), *construction(), *promotion(), *indexing()]
+    all_cases += table(MODULES, "modules", dtypes=("float16", "bfloat16", "float32"))
+    all_cases += table(TREES, "trees", dtypes=SINGLE)
+    return all_cases + table(FILES, "files")

@@ -59,8 +59,8 @@ class Given:
         return np.asarray(x, np.complex64 if dtype == "complex64" else np.float32)
 
 
-def _ordered(given: Given, x: np.ndarray) -> np.ndarray:
-    return np.sort(x, axis=-1) if given.matrix == "sorted" else x
+def _ordered(operand: Given, x: np.ndarray) -> np.ndarray:
+    return np.sort(x, axis=-1) if operand.matrix == "sorted" else x
 
 
 def _matrix(kind: str, x: np.ndarray) -> np.ndarray:
@@ -103,14 +103,14 @@ class Case:
 
     Args:
         expression: of `mx`, `x`, `y`, `z` and the other names of `environment`.
-        given: descriptions of `x`, `y`, `z`.
+        operands: descriptions of `x`, `y`, `z`.
         plain_only: True if transforms make no sense: for errors, and for results that are no arrays.
         elementwise: True to run the case with special values, too.
         dtypes: the dtypes to run it in.
     """
 
     expression: str
-    given: tuple[Given, ...] = ()
+    operands: tuple[Given, ...] = ()
     plain_only: bool = False
     elementwise: bool = False
     dtypes: tuple[str, ...] = DTYPES
@@ -128,7 +128,7 @@ class Case:
 
     def smooth(self) -> list[int]:
         """Return the numbers of the arrays that may be differentiated."""
-        return [k for k, g in enumerate(self.given) if not g.dtype]
+        return [k for k, g in enumerate(self.operands) if not g.dtype]
 
 
 @cache
@@ -147,27 +147,27 @@ def _given(text: str) -> Given:
 
 def expand(line: str) -> Iterator[str]:
     """Yield the lines that a line with `{a,b}` expands to."""
-    found = re.search(r"\{\{(.*?)\}\}", line)
-    if found is None:
+    match = re.search(r"\{\{(.*?)\}\}", line)
+    if match is None:
         yield line
         return
-    for word in found[1].split(";" if ";" in found[1] else ","):
-        yield from expand(line[: found.start()] + word + line[found.end() :])
+    for word in match[1].split(";" if ";" in match[1] else ","):
+        yield from expand(line[: match.start()] + word + line[match.end() :])
 
 
 def table(text: str, family: str, **settings: Any) -> list[Case]:
     """Return the cases of a table."""
-    found = []
+    cases = []
     for line in text.strip().splitlines():
         for one in expand(line):
             expression, bar, arrays = one.rpartition(" | ")  # split at the last bar, because `|` is an operator, too
             if not bar:
                 expression, arrays = one, ""
             plain_only = expression.startswith("!")
-            given = tuple(_given(word) for word in arrays.split())
+            operands = tuple(_given(word) for word in arrays.split())
             how = {"plain_only": plain_only, **settings}
-            found.append(Case(expression.lstrip("! ").strip(), given, family=family, **how))
-    return found
+            cases.append(Case(expression.lstrip("! ").strip(), operands, family=family, **how))
+    return cases
 
 
 _OPERATORS = {
@@ -196,25 +196,25 @@ _HELPERS = {
 def names_in(expression: str) -> set[str]:
     """Return the public names that an expression uses, as the stubs have them: `linalg.norm`, `array.sum`,
     `array.__add__`."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(expression, mode="eval")):
         if isinstance(node, ast.Attribute):
             path = ast.unparse(node)
             if path.startswith("mx."):
-                found.add(path[3:])
-            found |= {f"array.{node.attr}", f"ArrayAt.{node.attr}", f"Dtype.{node.attr}"}
-            found |= {f"{kind}.{node.attr}" for kind in ("finfo", "iinfo")}
+                names.add(path[3:])
+            names |= {f"array.{node.attr}", f"ArrayAt.{node.attr}", f"Dtype.{node.attr}"}
+            names |= {f"{kind}.{node.attr}" for kind in ("finfo", "iinfo")}
         elif isinstance(node, (ast.BinOp, ast.UnaryOp)):
             name = _OPERATORS.get(type(node.op).__name__)
             reflected = isinstance(node, ast.BinOp) and isinstance(node.left, ast.Constant)
-            found.add(f"array.__{'r' if reflected else ''}{name}__")
+            names.add(f"array.__{'r' if reflected else ''}{name}__")
         elif isinstance(node, ast.Compare):
-            found |= {f"array.__{_OPERATORS.get(type(op).__name__)}__" for op in node.ops}
+            names |= {f"array.__{_OPERATORS.get(type(op).__name__)}__" for op in node.ops}
         elif isinstance(node, ast.Subscript):
-            found |= {"array.__getitem__", "ArrayAt.__getitem__"}
+            names |= {"array.__getitem__", "ArrayAt.__getitem__"}
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            found.add(f"array.__{_FUNCTIONS.get(node.func.id)}__")
-            found |= set(_HELPERS.get(node.func.id, ()))
+            names.add(f"array.__{_FUNCTIONS.get(node.func.id)}__")
+            names |= set(_HELPERS.get(node.func.id, ()))
             if node.func.id == "inplace":
-                found.add(f"array.__i{_IN_PLACE[ast.literal_eval(node.args[1])]}__")
-    return found
+                names.add(f"array.__i{_IN_PLACE[ast.literal_eval(node.args[1])]}__")
+    return names

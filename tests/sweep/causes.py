@@ -39,21 +39,21 @@ class Cause:
     within: float = math.inf
     by_chance: bool = False
 
-    def explains(self, found: Finding) -> bool:
+    def explains(self, finding: Finding) -> bool:
         return (
-            re.search(self.expression, found.expression) is not None
-            and (not self.dtypes or found.dtype in self.dtypes)
-            and (not self.ways or found.way.split()[0] in self.ways)
-            and (not self.whats or found.what in self.whats)
-            and re.search(self.real, found.real) is not None
-            and (not self.families or found.family in self.families)
-            and (self.within == math.inf or _apart(found) <= self.within)
+            re.search(self.expression, finding.expression) is not None
+            and (not self.dtypes or finding.dtype in self.dtypes)
+            and (not self.ways or finding.way.split()[0] in self.ways)
+            and (not self.whats or finding.what in self.whats)
+            and re.search(self.real, finding.real) is not None
+            and (not self.families or finding.family in self.families)
+            and (self.within == math.inf or _apart(finding) <= self.within)
         )
 
 
-def _apart(found: Finding) -> float:
+def _apart(finding: Finding) -> float:
     """Return the distance of the first numbers that differ, or infinity without numbers."""
-    numbers = [re.match(r"\(?[-+\d.e]+(?:[-+][\d.e+-]+j\))?", text) for text in (found.real, found.ours)]
+    numbers = [re.match(r"\(?[-+\d.e]+(?:[-+][\d.e+-]+j\))?", text) for text in (finding.real, finding.ours)]
     try:
         a, b = (complex(n[0]) for n in numbers if n)
     except ValueError:
@@ -274,6 +274,6 @@ CAUSES: tuple[Cause, ...] = (
 )
 
 
-def cause_of(found: Finding, causes: Iterable[Cause] = CAUSES) -> Cause | None:
+def cause_of(finding: Finding, causes: Iterable[Cause] = CAUSES) -> Cause | None:
     """Return the first cause that explains a finding; None if it is a fault."""
-    return next((cause for cause in causes if cause.explains(found)), None)
+    return next((cause for cause in causes if cause.explains(finding)), None)

@@ -45,12 +45,12 @@ class Found(NamedTuple):
 def compared(case: Case, dtype: str, way: str, got: Any) -> Found | None:
     """Return the first difference between mxcompat's result and real MLX's, or None."""
     want = run(real, case, dtype, way)
-    found = differences(want, got)
-    if not found:
+    deviations = differences(want, got)
+    if not deviations:
         return None
-    texts = _short(found[0].real), _short(found[0].ours)
+    texts = _short(deviations[0].real), _short(deviations[0].ours)
     if isinstance(got, Exception):
-        return Found(found[0].what, *texts)
+        return Found(deviations[0].what, *texts)
     if way.startswith("vmap"):
         rows = row_by_row(real, case, dtype, way)
         refused = isinstance(want, Exception)
@@ -59,12 +59,12 @@ def compared(case: Case, dtype: str, way: str, got: Any) -> Found | None:
     if isinstance(want, Exception):
         return Found("works here" if _REFUSED.search(str(want)) else "no exception", repr(want)[:160], _short(got))
     if (
-        "float64" in (dtype, *[g.dtype for g in case.given])
-        and found[0].what == "value"
+        "float64" in (dtype, *[g.dtype for g in case.operands])
+        and deviations[0].what == "value"
         and not differences(want, got, TOLERANCE["float32"])
     ):
         return Found("more precise", *texts)
-    return Found(found[0].what, *texts)
+    return Found(deviations[0].what, *texts)
 
 
 def _short(x: Any) -> str:

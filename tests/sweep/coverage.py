@@ -19,16 +19,17 @@ _COLUMNS = {
 }  # fmt: skip
 _HEAD = """# Conformance, op by op
 
-Written by the sweep (`python -m tests.sweep --write`; see [Conformance](conformance.md)): in how many dtypes an op,
-layer or function gives what real MLX gives, plain and under each transform. Where it is not in all of them, those in
-which something differs are named; [why](differences.md#what-the-sweep-finds) is told by cause. A dash: nothing to
-compare, as MLX has no answer or the transform no meaning. `compile` counts what XLA computes alone, too.
+The sweep writes this page (`python -m tests.sweep --write`; see [Conformance](conformance.md)). It shows in how many
+dtypes an op, layer or function gives real MLX's result, plain and under each transform. If results differ in some
+dtypes, these are named; [the list of differences](differences.md#what-the-sweep-finds) has the causes. A dash means
+that there is nothing to compare: MLX has no answer, or the transform has no meaning. `compile` includes the results
+that XLA computes alone.
 """
 
 
-def covered(cells: Iterable[Cell], found: Sequence[Finding]) -> str:
+def covered(cells: Iterable[Cell], all_findings: Sequence[Finding]) -> str:
     """Return the page for the compared cells and the differences in them."""
-    findings = {f[:3]: f for f in found}
+    findings = {f[:3]: f for f in all_findings}
     rows: dict[str, dict[str, dict[str, dict[str, bool]]]] = {}
     for cell in cells:
         case = case_of(cell)

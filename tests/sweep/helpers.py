@@ -44,8 +44,8 @@ def _net(mx: Any, lib: Any, dtype: Any, module: Any) -> Any:
 def _trained(mx: Any, lib: Any, dtype: Any, module: Any, *xs: Any) -> Any:
     """Return a module's parameter gradients, for an output weighted by 1, 2, 3, …"""
 
-    def loss(*given: Any) -> Any:
-        out = module(*given)
+    def loss(*arguments: Any) -> Any:
+        out = module(*arguments)
         return (out * counting(mx, out)).astype(mx.float32).sum()
 
     _net(mx, lib, dtype, module)

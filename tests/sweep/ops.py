@@ -617,17 +617,17 @@ NOT_SWEPT = {
 
 def elementwise() -> list[Case]:
     """Return a case for every elementwise op of the table, in its own domain, plain and broadcast."""
-    found = []
+    cases = []
     for name, sample in SAMPLES.items():
         first = Given((2, 3), low=sample.low, high=sample.high)
         low, high = sample.second or (sample.low, sample.high)
         if sample.operands == 1:
-            found.append(Case(f"mx.{name}(x)", (first,), elementwise=True, family="elementwise"))
+            cases.append(Case(f"mx.{name}(x)", (first,), elementwise=True, family="elementwise"))
             continue
         for shape in ((2, 3), (3,), (2, 1), ()):
-            given = (first, Given(shape, low=low, high=high))
-            found.append(Case(f"mx.{name}(x, y)", given, elementwise=shape == (2, 3), family="elementwise"))
-    return found
+            operands = (first, Given(shape, low=low, high=high))
+            cases.append(Case(f"mx.{name}(x, y)", operands, elementwise=shape == (2, 3), family="elementwise"))
+    return cases
 
 
 def cases() -> list[Case]:
@@ -636,14 +636,18 @@ def cases() -> list[Case]:
         "reductions": REDUCTIONS, "shapes": SHAPES, "arithmetic": ARITHMETIC, "creation": CREATION,
         "products": PRODUCTS, "linalg": LINALG, "fft": FFT, "random": RANDOM, "fast": FAST, "quantized": QUANTIZED,
     }  # fmt: skip
-    found = elementwise()
+    all_cases = elementwise()
     for family, text in tables.items():
-        found += [_of_all_dtypes(case) for case in table(text, family)]
-    return found
+        all_cases += [_of_all_dtypes(case) for case in table(text, family)]
+    return all_cases
 
 
 def _of_all_dtypes(case: Case) -> Case:
     """Return the case, limited to one run if it has neither arrays nor `D`, as all dtypes are equal then."""
-    if case.plain_only and not any(not g.dtype for g in case.given) and " D" not in case.expression.replace("(D", " D"):
-        return Case(case.expression, case.given, True, False, ("float32",), case.family)
+    if (
+        case.plain_only
+        and not any(not g.dtype for g in case.operands)
+        and " D" not in case.expression.replace("(D", " D")
+    ):
+        return Case(case.expression, case.operands, True, False, ("float32",), case.family)
     return case

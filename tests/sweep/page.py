@@ -20,39 +20,40 @@ END = "<!-- end -->"
 WIDTH = 118
 
 
-def faults(found: Sequence[Finding]) -> list[Finding]:
+def faults(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings without a cause."""
-    return [f for f in found if f.what not in KINDS and cause_of(f) is None]
+    return [f for f in findings if f.what not in KINDS and cause_of(f) is None]
 
 
-def share(found: Sequence[Finding], cells: int) -> float:
+def share(findings: Sequence[Finding], cells: int) -> float:
     """Return the share of cells that differ, in percent, without derivatives with respect to integers."""
-    counted = [f for f in found if f.what not in KINDS and cause_of(f) is not INTEGER_DERIVATIVES]
+    counted = [f for f in findings if f.what not in KINDS and cause_of(f) is not INTEGER_DERIVATIVES]
     return 100 * len(counted) / cells
 
 
-def section(found: Sequence[Finding], cells: int, every: int | None = None) -> str:
+def section(findings: Sequence[Finding], cells: int, every: int | None = None) -> str:
     """Return the text between the markers: the findings in `cells` cells, which are a sample if `every` is larger."""
     compared = f"{cells} cells" if every in (None, cells) else f"A sample of {cells} of {every} cells"
-    kinds = Counter(f.what for f in found)
+    kinds = Counter(f.what for f in findings)
+    same = cells - len(findings)
     differ = sum(n for what, n in kinds.items() if what not in KINDS)
-    integer = sum(f.what not in KINDS and cause_of(f) is INTEGER_DERIVATIVES for f in found)
+    integer = sum(f.what not in KINDS and cause_of(f) is INTEGER_DERIVATIVES for f in findings)
     lines = [
         BEGIN,
         "",
         *_filled(
             f"{compared} were compared: each case of the tables in `tests/sweep`, in every dtype, plain, compiled "
-            f"and under every transform. {cells - len(found)} ({100 * (cells - len(found)) / cells:.1f} %) are the "
-            f"same: type, dtype, shape, values, exception and message. {differ} differ: {differ - integer} "
-            f"({share(found, cells):.2f} %), and {integer} derivatives with respect to integers. In the other "
-            f"{len(found) - differ} MLX has no answer, or none that agrees with its own:"
+            f"and under every transform. {same} ({100 * same / cells:.1f} %) are the same: type, dtype, shape, values, "
+            f"exception and message. {differ} differ: {differ - integer} ({share(findings, cells):.2f} %), and "
+            f"{integer} derivatives with respect to integers. In the other "
+            f"{len(findings) - differ} MLX has no answer, or none that agrees with its own:"
         ),
         "",
     ]
     lines += [f"- {kinds[kind]} cells: {text}." for kind, text in KINDS.items() if kinds[kind]]
     lines += ["", "The cells that differ, by cause:"]
     for cause in CAUSES:
-        mine = [f for f in found if f.what not in KINDS and cause_of(f) is cause]
+        mine = [f for f in findings if f.what not in KINDS and cause_of(f) is cause]
         if mine:
             lines += ["", *_filled(f"- {cause.reason} ({len(mine)} cells)", "  ")]
             lines += _filled(
@@ -94,9 +95,11 @@ def written(page: str, new: str) -> str:
 def mentions(page: str) -> dict[str, set[str]]:
     """Return the reasons on a page, each with the functions in which it is seen."""
     text = page.partition(BEGIN)[2].partition(END)[0]
-    found = {}
+    names_by_reason = {}
     for block in re.split(r"\n(?=- )", text.partition("by cause:")[2]):
         reason, seen, names = block.partition("Seen in:")
         if seen:
-            found[" ".join(reason.strip("- \n").rpartition(" (")[0].split())] = set(re.findall(r"`([^`]*)`", names))
-    return found
+            names_by_reason[" ".join(reason.strip("- \n").rpartition(" (")[0].split())] = set(
+                re.findall(r"`([^`]*)`", names)
+            )
+    return names_by_reason

@@ -26,19 +26,19 @@ def resumed(path: Path, cells: list[Cell], minutes: float, processes: int = 2) -
         ValueError: if the record belongs to other cells.
     """
     blocks = in_blocks(random.Random(0).sample(cells, len(cells)))
-    found: dict[int, list[Finding]] = {}
+    by_block: dict[int, list[Finding]] = {}
     if path.exists():
         heading, *lines = path.read_text().splitlines()
         if json.loads(heading) != len(cells):
             raise ValueError(f"{path} is of {heading} cells, not of {len(cells)}")
         for line in lines:
             k, findings = json.loads(line)
-            found[k] = [Finding(*f) for f in findings]
+            by_block[k] = [Finding(*f) for f in findings]
     else:
         path.write_text(f"{len(cells)}\n")
-    left = [k for k in range(len(blocks)) if k not in found]
+    remaining = [k for k in range(len(blocks)) if k not in by_block]
     with path.open("a") as file:
-        for k, findings in sweep_blocks([blocks[k] for k in left], processes, monotonic() + 60 * minutes):
-            found[left[k]] = findings
-            print(json.dumps([left[k], findings]), file=file, flush=True)
-    return [f for k in sorted(found) for f in found[k]], sorted(cell for k in found for cell in blocks[k])
+        for k, findings in sweep_blocks([blocks[k] for k in remaining], processes, monotonic() + 60 * minutes):
+            by_block[remaining[k]] = findings
+            print(json.dumps([remaining[k], findings]), file=file, flush=True)
+    return [f for k in sorted(by_block) for f in by_block[k]], sorted(cell for k in by_block for cell in blocks[k])

@@ -32,21 +32,21 @@ COMPILED = ("bool_", "int32", "uint8", "bfloat16", "float32", "complex64")
 
 def ways_of(case: Case, dtype: str) -> list[str]:
     """Return the names of the ways that make sense for a case."""
-    if case.plain_only or not case.given:
+    if case.plain_only or not case.operands:
         return ["plain"]
     smooth = case.smooth()
-    found = ["plain", "compile"]
+    names = ["plain", "compile"]
     if dtype in COMPILED:
-        found.append("xla")
+        names.append("xla")
     if case.elementwise:
-        found.append("special")
+        names.append("special")
     if smooth:
-        found += ["vjp", "jvp"]
-    arrays = len(case.given)
+        names += ["vjp", "jvp"]
+    arrays = len(case.operands)
     axes = ["0" * arrays, "e" * arrays]
     if arrays > 1:
         axes += ["".join("0" if k == one else "-" for k in range(arrays)) for one in range(arrays)]
-    return found + [f"vmap {a}:0" for a in axes] + [f"vmap {'0' * arrays}:-1"]
+    return names + [f"vmap {a}:0" for a in axes] + [f"vmap {'0' * arrays}:-1"]
 
 
 def environment(mx: Any, dtype: str) -> dict[str, Any]:
@@ -65,15 +65,15 @@ def _bound(helper: Callable[..., Any], mx: Any, lib: Any, dtype: str) -> Callabl
 
 def prepared(mx: Any, values: list[np.ndarray], dtypes: list[str]) -> list[Any]:
     """Return evaluated arrays of one side."""
-    found = [mx.array(v).astype(getattr(mx, d)) for v, d in zip(values, dtypes, strict=True)]
-    mx.eval(found)
-    return found
+    arrays = [mx.array(v).astype(getattr(mx, d)) for v, d in zip(values, dtypes, strict=True)]
+    mx.eval(arrays)
+    return arrays
 
 
 def run(mx: Any, case: Case, dtype: str, way: str) -> Any:
     """Return the evaluated result of a case on one side, or its exception."""
     values = _special_values(case, dtype) if way == "special" else _values(case, dtype, way)
-    arrays = prepared(mx, values, [g.dtype or dtype for g in case.given])
+    arrays = prepared(mx, values, [g.dtype or dtype for g in case.operands])
     mx.random.seed(7)
     with host_disabled() if way == "xla" and mx is not real else nullcontext():
         try:
@@ -91,9 +91,9 @@ def row_by_row(mx: Any, case: Case, dtype: str, way: str) -> Any:
     places = [{"0": 0, "e": -1, "-": None}[a] for a in axes]
     rows = []
     for k in range(2):
-        given = [v if axis is None else np.take(v, k, axis) for v, axis in zip(values, places, strict=True)]
+        operands = [v if axis is None else np.take(v, k, axis) for v, axis in zip(values, places, strict=True)]
         try:
-            arrays = prepared(mx, given, [g.dtype or dtype for g in case.given])
+            arrays = prepared(mx, operands, [g.dtype or dtype for g in case.operands])
             rows.append(_transformed(mx, case, dtype, "plain", arrays))
             mx.eval(rows[-1])
         except Exception as error:
@@ -109,18 +109,18 @@ def _stacked(mx: Any, rows: list[Any], axis: int) -> Any:
 
 def _values(case: Case, dtype: str, way: str) -> list[np.ndarray]:
     if not way.startswith("vmap"):
-        return [g.values(dtype, case.seed + k) for k, g in enumerate(case.given)]
+        return [g.values(dtype, case.seed + k) for k, g in enumerate(case.operands)]
     axes = way.split()[1].partition(":")[0]
-    found = []
-    for k, (g, axis) in enumerate(zip(case.given, axes, strict=True)):
+    arrays = []
+    for k, (g, axis) in enumerate(zip(case.operands, axes, strict=True)):
         x = g.values(dtype, case.seed + k, () if axis == "-" else (2,))
-        found.append(np.moveaxis(x, 0, -1) if axis == "e" else x)
-    return found
+        arrays.append(np.moveaxis(x, 0, -1) if axis == "e" else x)
+    return arrays
 
 
 def _special_values(case: Case, dtype: str) -> list[np.ndarray]:
     x = special(dtype)
-    if len(case.given) == 1:
+    if len(case.operands) == 1:
         return [x]
     return [np.repeat(x, len(x)), np.tile(x, len(x))]
 
@@ -144,10 +144,10 @@ def _transformed(mx: Any, case: Case, dtype: str, way: str, arrays: list[Any]) -
 
 def _derivative(mx: Any, function: Callable[..., Any], way: str, arrays: list[Any], smooth: list[int]) -> Any:
     def of_smooth(*xs: Any) -> Any:
-        given = list(arrays)
+        operands = list(arrays)
         for k, x in zip(smooth, xs, strict=True):
-            given[k] = x
-        return function(*given)
+            operands[k] = x
+        return function(*operands)
 
     primals = [arrays[k] for k in smooth]
     if way == "jvp":

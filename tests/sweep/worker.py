@@ -81,9 +81,9 @@ def case_of(cell: Cell) -> Any:
 
 def sweep(cells: list[Cell], processes: int = 2) -> Iterator[Finding]:
     """Compare these cells in worker processes; yield the differences in the order of the cells."""
-    found = dict(sweep_blocks(in_blocks(cells), processes))
-    for k in sorted(found):
-        yield from found[k]
+    by_block = dict(sweep_blocks(in_blocks(cells), processes))
+    for k in sorted(by_block):
+        yield from by_block[k]
 
 
 def in_blocks(cells: list[Cell]) -> list[list[Cell]]:
@@ -104,22 +104,22 @@ def sweep_blocks(
         return (k, _block(blocks[k])) if monotonic() < until else None
 
     with ThreadPoolExecutor(processes) as pool:
-        for done in as_completed([pool.submit(one, k) for k in range(len(blocks))]):
-            result = done.result()
+        for future in as_completed([pool.submit(one, k) for k in range(len(blocks))]):
+            result = future.result()
             if result is not None:
                 yield result
 
 
 def _block(cells: list[Cell]) -> list[Finding]:
-    found: list[Finding] = []
-    left = cells
-    while left:
-        begun, findings, _, _ = _work(left)
-        found += findings
-        if begun < len(left):
-            found += _alone(left[begun])
-        left = left[begun + 1 :]
-    return found
+    all_findings: list[Finding] = []
+    remaining = cells
+    while remaining:
+        begun, findings, _, _ = _work(remaining)
+        all_findings += findings
+        if begun < len(remaining):
+            all_findings += _alone(remaining[begun])
+        remaining = remaining[begun + 1 :]
+    return all_findings
 
 
 def _alone(cell: Cell) -> list[Finding]:
@@ -141,13 +141,13 @@ def _work(cells: list[Cell]) -> tuple[int, list[Finding], bool, str]:
     command = [sys.executable, "-W", "ignore", "-m", "tests.sweep.worker"]
     root = Path(__file__).parent.parent.parent
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, cwd=root, env=os.environ | _SETTINGS, input=json.dumps(cells), capture_output=True, text=True,
             timeout=_LIMIT, check=False,
         )  # fmt: skip
-        out, end = done.stdout, f"status {done.returncode}"
-        if done.returncode > 0:
-            raise RuntimeError(f"a worker ended with {end}:\n{done.stderr[-3000:]}")
+        out, end = process.stdout, f"status {process.returncode}"
+        if process.returncode > 0:
+            raise RuntimeError(f"a worker ended with {end}:\n{process.stderr[-3000:]}")
     except subprocess.TimeoutExpired as error:
         out, end = (error.stdout or b"").decode(), "no answer"
     begun, findings, answered = -1, [], False
@@ -178,9 +178,9 @@ def _main() -> None:
         case = case_of(cell)
         got = run(ours, case, cell.dtype, cell.way)
         _say("ours", k)
-        found = compared(case, cell.dtype, cell.way, got)
-        if found is not None:
-            _say("found", case.expression, cell.dtype, cell.way, case.family, *found)
+        difference = compared(case, cell.dtype, cell.way, got)
+        if difference is not None:
+            _say("found", case.expression, cell.dtype, cell.way, case.family, *difference)
     _say("end")
 
 

@@ -136,7 +136,7 @@ def count_all() -> bool:
 
 
 def record_transient(nbytes: int) -> None:
-    """Note that a computation takes this many bytes of temporary memory."""
+    """Record the bytes of temporary memory that a computation takes."""
     global _peak
     _peak = max(_peak, _in_use + nbytes)
 

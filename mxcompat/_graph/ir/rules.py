@@ -98,8 +98,8 @@ FAILURE: dict[Op, Failure] = {}
 failure. See `run.failures`."""
 
 ENDLESS: dict[Op, Callable[[tuple], bool]] = {}
-"""Ops that run loops of a length that only the data tell. Maps the params to True if they have such a loop. See
-`run.endless`."""
+"""Ops that may run loops whose number of iterations depends on the data. Each entry is a function of the params, which
+returns True if there is such a loop. See `run.endless`."""
 
 PULLBACK = Rules()
 """`rule(g, y, params, needs_grad, *inputs)`: the cotangents of the inputs, a tuple of NumPy arrays. `g` is the

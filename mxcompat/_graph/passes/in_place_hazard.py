@@ -50,7 +50,7 @@ class _Origins:
         self._all: dict[Any, int] = {}
         """Maps each value to the set of values that it is computed from."""
         self._rest: dict[Any, int] = {}
-        """The same map, except that an update depends only on the updated array, whose buffer it may share."""
+        """A second such map, in which an update depends only on the updated array, whose buffer it may share."""
         self._count = 0
         self.overlapping: list[Any] = []
         for name, block in bodies(module).items():

@@ -1,9 +1,9 @@
 """Make products and absolute values of integers wrap around on overflow.
 
 XLA's simplifier assumes that a square or an absolute value of an integer is not negative. After an overflow, `x * x //
-7` then differs from NumPy and MLX. So does a quotient by the absolute value of the least integer. XLA assumes nothing
-about products of unsigned integers, which have the same bits, or about the maximum of x and -x. So these replace the
-operations.
+7` then differs from NumPy and MLX. A quotient by the absolute value of the least integer differs, too. XLA assumes
+nothing about products of unsigned integers, which have the same bits, or about the maximum of x and -x. So this pass
+replaces products of signed integers by products of unsigned ones, and `abs(x)` by the maximum of x and -x.
 """
 
 from __future__ import annotations

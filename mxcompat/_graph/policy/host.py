@@ -55,9 +55,9 @@ AUTOTUNE_RUNS, AUTOTUNE_MIN_RUNS, AUTOTUNE_SECONDS = 16, 3, 2e-2
 First the executable runs `AUTOTUNE_RUNS` times, then the host. Either stops after `AUTOTUNE_SECONDS`, but not before
 `AUTOTUNE_MIN_RUNS` runs.
 
-First runs are slow, as threads get their memory. For the sum of a transposed array and another, 1.6 MB each, XLA took 1
-ms in most of the first 8 runs, and 0.2 ms after 10 in a row. NumPy took 1.2 ms, and 0.11 ms after 5. With alternating
-runs neither reached this: 0.2 to 0.4 ms for NumPy, 0.35 to 0.64 ms for XLA.
+The runs of one side follow each other, since first runs are slow, while threads get their memory. (The sum of a
+transposed array and another, 1.6 MB each: XLA took 1 ms in most of the first 8 runs, and 0.2 ms after 10 in a row.
+NumPy took 1.2 ms, and 0.11 ms after 5. In alternating runs, XLA took 0.35 to 0.64 ms, and NumPy 0.2 to 0.4 ms.)
 """
 
 MARGIN = 0.8
@@ -143,10 +143,18 @@ WAKE_SECONDS = 2e-4
 - A rank polls for a message for this time before it sleeps.
 - A loop that takes less time is not divided among XLA's threads.
 
-One thread and two threads took, in us: for the sum of two arrays of 262 000 floats 122 and 104, of a million 312 and
-282; for AdamW's step on 65 000 weights 148 and 93, on 262 000 297 and 207, on 524 000 446 and 409; for `tanh` of 262
-000 186 and 156, of 524 000 260 and 301; for `sin(x) * exp(y) + tanh(z)` of 33 000 243 and 199, of 131 000 806 and 850.
-The training step of a convolutional network takes 2.8 ms with two threads and 3.5 ms with one.
+| us, on floats | one thread | two threads |
+|---|---|---|
+| sum of two arrays of 262 000 | 122 | 104 |
+| sum of two arrays of a million | 312 | 282 |
+| AdamW's step on 65 000 | 148 | 93 |
+| AdamW's step on 262 000 | 297 | 207 |
+| AdamW's step on 524 000 | 446 | 409 |
+| `tanh` of 262 000 | 186 | 156 |
+| `tanh` of 524 000 | 260 | 301 |
+| `sin(x) * exp(y) + tanh(z)` of 33 000 | 243 | 199 |
+| `sin(x) * exp(y) + tanh(z)` of 131 000 | 806 | 850 |
+| training step of a convolutional network | 3500 | 2800 |
 """
 
 SPIN_SECONDS = 1e-3

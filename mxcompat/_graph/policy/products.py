@@ -24,8 +24,8 @@ For more queries, C's products of float32 were 0.4 to 2 times as fast as XLA's, 
 """
 
 TRANSPOSED_LENGTH, TRANSPOSED_COLUMNS = 256, 512
-"""A product on a CPU that sums over the first axes of both matrices transposes the left one, if the sum has at most
-`TRANSPOSED_LENGTH` terms, or if the result has at least `TRANSPOSED_COLUMNS` columns.
+"""Limits for a product on a CPU that sums over the first axes of both matrices. The left one is transposed if the sum
+has at most `TRANSPOSED_LENGTH` terms, or if the result has at least `TRANSPOSED_COLUMNS` columns.
 
 256x64 by 256x256 takes 143 us instead of 171, and 1024x32 by 1024x512 takes 296 us instead of 459 (core time with JAX
 0.12: 360 and 460, 1140 to 1510 and 1950). But 1024x64 by 1024x128 takes 279 us instead of 221.
@@ -36,12 +36,20 @@ of the MLP of 32 took 247 us instead of 200); if it has more than `HUGE_ELEMENTS
 """
 
 DIVIDED_PRODUCTS, PARTS_PER_THREAD, PART_MULTIPLE = 1 << 25, 2, 64
-"""The number of multiplications from which NumPy's product is divided among threads; the number of parts for each
-thread, so that an interrupted thread delays the others little; and the multiple of rows or columns of a part.
+"""Sizes of the parts in which NumPy's product is divided among threads.
 
-Measured in milliseconds: one thread, these parts, and two threads of OpenBLAS took 24, 17 and 12 for 512x768 by
-768x3072, and 394, 204 and 204 for 512x768 by 768x50257, on two free cores. While other processes took one core, the
-first product took 24, 26 and 29 to 39; while they took three quarters of both cores, 47, 49 and 84.
+- DIVIDED_PRODUCTS: a product with this number of multiplications is divided.
+- PARTS_PER_THREAD: the number of parts for each thread. With several, an interrupted thread delays the others little.
+- PART_MULTIPLE: the number of rows or columns of a part is a multiple of this.
+
+The table shows milliseconds on two cores. On busy cores, other processes take the given share of the time.
+
+| product | cores | one thread | these parts | two threads of OpenBLAS |
+|---|---|---|---|---|
+| 512x768 by 768x3072 | free | 24 | 17 | 12 |
+| 512x768 by 768x50257 | free | 394 | 204 | 204 |
+| 512x768 by 768x3072 | one of two is busy | 24 | 26 | 29 to 39 |
+| 512x768 by 768x3072 | both are busy by three quarters | 47 | 49 | 84 |
 """
 
 KERNEL_ROWS = 16

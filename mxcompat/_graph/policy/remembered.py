@@ -41,13 +41,16 @@ TRIES = 4
 first; a loop that alternates between a few programs hits one of the next. Each miss costs 1 us."""
 
 MOST_ENTRIES = 4096
-"""The largest number of entries of a cache of small objects: kinds of roots, executables of single nodes, results of
-the shape rule of one op, plans of one op that makes plans, recorded contractions (a hundred bytes to 3 kB each)."""
+"""The largest number of entries of a cache of small objects (a hundred bytes to 3 kB each).
+
+These are kinds of roots, executables of single nodes, and recorded contractions; for each op also the results of its
+shape rule, and its plans if it makes any.
+"""
 
 MOST_PROGRAMS = 512
-"""The largest number of entries of a cache of programs: traces of one compiled function, optimizer updates that are one
-node, programs of collectives (up to 50 kB each). Also the largest number of cached leaves for numbers, and of pending
-effects."""
+"""The largest number of entries of a cache of programs (up to 50 kB each): traces of one compiled function, optimizer
+updates that are one node, and programs of collectives. Also the largest number of cached leaves for numbers, and of
+pending effects."""
 
 MOST_AVALS = 1 << 16
 """The largest number of cached avals."""

@@ -1,7 +1,7 @@
 """Sizes of arrays at which another way to compute pays off.
 
 Many ops share one size, because the reason is the same: the fixed time of a call, or the size of a cache. An op gets a
-size of its own only if it gains 5 % in a benchmark.
+separate size only if it gains 5 % in a benchmark.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ LARGE_ELEMENTS = 1 << 18
 """The number of elements of a megabyte of float32.
 
 - Up to this size, a vector is multiplied as a matrix of two equal rows or columns, so that BLAS adds in the same order
-  as for matrices (this takes 2 us more; for 1024x1024, 5 to 13 times as long).
+  as for matrices. (It takes 2 us more; for 1024x1024, 5 to 13 times as long.)
 - From this size, NumPy's error function is divided among threads.
 - From this size, a long reduction goes in stages. (With a sixteenth of it, a GPT step took half as long again.)
 """
 
 HUGE_ELEMENTS = 1 << 20
-"""The number of elements from which a reduction goes block by block, and up to which a matrix is copied, transposed,
-for a product."""
+"""The number of elements from which a reduction goes block by block. Also the largest number of elements of a matrix
+that is transposed, by a copy, before a product."""
 
 CALL_BYTES = 1 << 14
 """The size up to which the fixed time of a call is most of an op's time.
@@ -115,12 +115,11 @@ Counting takes 0.5 us, and making an array of this size 30 us."""
 LARGE_BYTES = 1 << 20
 """The size of memory that comes from the system page by page.
 
-- An input of this size that only elementwise ops read is donated on a CPU, too, since XLA fills new memory more slowly
-  than it overwrites old memory (an AdamW step of 30 arrays of 4 MB: 25 ms, donated 18; of one array of 120 MB 96 and
-  11).
-- `mx.eval` lets the background thread read such an array from its file (`load` of mlx-lm took 1000 ms when it read all
-  arrays, and takes 90 now), and two threads read it (1 GB of arrays of 9 MB: 2.2 to 4.5 s by one thread, 1.4 to 2.5 s
-  by two).
+- An input of this size that only elementwise ops read is donated on a CPU, too: XLA fills new memory more slowly than
+  it overwrites old memory. (An AdamW step of 30 arrays of 4 MB: 25 ms, donated 18; of one array of 120 MB 96 and 11.)
+- `mx.eval` lets the background thread read such an array from its file. (`load` of mlx-lm: 1000 ms when it read all
+  arrays, 90 ms now.)
+- Two threads read such an array. (1 GB of arrays of 9 MB: 2.2 to 4.5 s by one thread, 1.4 to 2.5 s by two.)
 """
 
 PIECE_BYTES = 1 << 24
@@ -134,7 +133,7 @@ PIECE_BYTES = 1 << 24
 FREED_BYTES = 1 << 25
 """The bytes of an array, or of several arrays, whose memory goes back to the system.
 
-- An array of this size gets memory pages of its own (glibc accepts no larger value).
+- An array of this size gets separate memory pages (glibc accepts no larger value).
 - After as many freed bytes a garbage collection runs (it takes a second in a process with ten million objects).
 - After as many bytes of NumPy's arrays are copied for XLA, the heap is trimmed.
 """

@@ -101,7 +101,7 @@ def clear() -> None:
 
 
 def _give_up(gone: set[Any]) -> bool:
-    """Remove these executables from all caches. Return True if so much was evicted that `_trim` should run."""
+    """Remove these executables from all caches. Return True if enough memory was evicted for a call of `_trim`."""
     global _given_up
     for executable in gone:
         executable.forget()

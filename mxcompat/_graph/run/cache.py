@@ -93,7 +93,7 @@ def _aliases(alike: Sequence[Any], scalars: tuple) -> Sequence[int]:
 
 
 def record_of(program: Program, scalars: tuple) -> Record:
-    """Return the record of a Program, and note the scalars of its current run."""
+    """Return the record of a Program, after it has noted which scalars differ from those of its first run."""
     record = program.record
     if record is None:
         record = program.record = Record(program, scalars)

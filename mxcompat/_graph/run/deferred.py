@@ -3,8 +3,9 @@
 `mx.eval` of large ones lets the background thread read them, one after another. So a program can prepare its model
 while the weights are read. A caller that needs a value waits for that array only, or reads it if its turn has not come.
 
-The data are copied, not mapped. If a mapped file is cut off, the next access ends the process. And arrays start at any
-byte of a file, while XLA needs addresses that are multiples of 64: it would copy the arrays of most mapped files.
+The data are copied, not mapped, for two reasons. If a mapped file is cut off, the next access ends the process. An
+array may also start at any byte of a file, while XLA needs addresses that are multiples of 64: it would copy the arrays
+of most mapped files.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def split_deferred(nodes: Sequence[Node]) -> tuple[Sequence[Node], Sequence[Defe
     """Return the nodes in two parts: those to evaluate, and large deferred leaves for `read_ahead`.
 
     Raises:
-        RuntimeError: if the file of such a leaf has changed.
+        RuntimeError: if the file of a deferred leaf has changed.
     """
     if not _large:
         return nodes, ()

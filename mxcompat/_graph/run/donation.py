@@ -69,8 +69,8 @@ def _may_stop(program: Program) -> bool:
 
 
 def split_fallible(subgraph: Subgraph, program: Program, roots: Sequence[Node]) -> list[list[Node]]:
-    """Return the roots of two segments for a subgraph that overwrites a large buffer and may fail or not end: the
-    ops that may do so, then the rest. Return [] for other subgraphs."""
+    """Return the roots of two segments for a subgraph that overwrites a large buffer and may fail or not end. The first
+    segment computes the ops that may fail or not end. Return [] for other subgraphs."""
     if not _large_written(program) or not _may_stop(program):
         return []
     failing = [n for n in subgraph.order if fails(n.op, n.params) or never_ends(n.op, n.params)]  # type: ignore[arg-type]
@@ -92,7 +92,7 @@ def _worth_donating(program: Program) -> Sequence[int]:
     """Return the large inputs that should be donated: on a CPU, only those that XLA overwrites without a copy.
 
     On a CPU, XLA first copies a donated input that it still has to read, which made a train step a fifth slower. On an
-    accelerator, the saved memory is worth such a copy.
+    accelerator, the saved memory is worth the copy.
     """
     candidates = large(program)
     if not candidates or not is_cpu():

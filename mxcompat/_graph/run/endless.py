@@ -40,7 +40,7 @@ def _may_not_end(code: Code) -> bool:
 
 
 def never_ends(op: Op, params: tuple) -> bool:
-    """Return True if an instruction has such a loop, itself or in a nested Program."""
+    """Return True if an instruction, or one in a nested Program, has a loop that may not end."""
     return (op in ENDLESS and ENDLESS[op](params)) or any(map(may_not_end, programs_in(params)))
 
 

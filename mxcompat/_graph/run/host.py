@@ -110,7 +110,7 @@ def is_quick(program: Program) -> bool:
 
 
 def note_nested(program: Program) -> None:
-    """Note that the Programs of a new structure's derivatives and calls have run in one more structure."""
+    """Count a new structure for each Program that is nested in it, such as that of a derivative or a call."""
     if program.code.is_nested:
         for inner in _nested(program):
             inner.structures += 1

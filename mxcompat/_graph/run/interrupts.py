@@ -1,7 +1,7 @@
 """Interrupts: delay signals during work that must not be interrupted.
 
-Between an executable's in-place update of its inputs and the storing of its results, an exception would lose both. And
-if JAX is interrupted while it traces, later computations may be traced, too.
+Between an executable's in-place update of its inputs and the storing of its results, an exception would lose both. An
+exception while JAX traces may leave JAX in its tracing state, so that it also traces later computations.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class _Use:
 
 
 def use() -> None:
-    """Note that the process has sharded arrays."""
+    """Record that the process has sharded arrays."""
     _Use.there = True
 
 

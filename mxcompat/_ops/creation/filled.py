@@ -131,8 +131,9 @@ def full(shape: int | Sequence[int], vals: Any, dtype: Dtype | None = None, *, s
     Args:
         shape: an int or a sequence of ints.
         vals: a number, or an array that broadcasts to the shape.
-        dtype: the dtype for a number, which promotes as beside an array of this dtype: 1.5 stays a float beside an
-            integer dtype. For complex64, a float becomes float32. The dtype of an array does not change.
+        dtype: the dtype for a number. It is promoted as in an operation of the number and an array of this dtype: 1.5
+            and an integer dtype give a float. For complex64, a float becomes float32. The dtype of an array does not
+            change.
         stream: accepted, and ignored.
 
     Returns:

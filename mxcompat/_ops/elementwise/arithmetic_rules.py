@@ -38,7 +38,8 @@ from .two_operands import Ufunc, in_floats, in_result, larger, of_kinds, readabl
 __all__: list[str] = []
 
 _Partial = Callable[[Any, Any, Any, Any], Any]
-"""A function of `(change, a, b, y)` that returns the change of `y` for this change of one operand."""
+"""A function of `(change, a, b, y)`, where `y` is the result of the op on `a` and `b`. It returns the change of `y`
+that the change of one operand causes."""
 
 
 def _cast(x: Any, y: Any, widen: bool = True) -> Any:
@@ -160,7 +161,7 @@ def _first_is_min(a: Any, b: Any) -> Any:
 
 
 def _second_is_max(a: Any, b: Any) -> Any:
-    # of two real numbers, neither is chosen if one is NaN
+    # if one of two real numbers is NaN, neither gets the derivative
     return ~_first_is_max(a, b) if a.dtype.kind == "c" else a <= b
 
 

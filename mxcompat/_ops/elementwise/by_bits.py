@@ -1,8 +1,8 @@
 """Ops that move bfloat16 elements without a change of their bits.
 
-On a CPU, XLA computes with bfloat16 through float32, even when it only slices, joins, selects or pads. That makes all
-NaNs equal, and turns an in-place write into a copy. So ops that only move elements treat them as 16-bit integers on a
-CPU.
+On a CPU, XLA computes with bfloat16 through float32, even when it only slices, joins, selects or pads. The conversion
+makes all NaNs equal, and turns an in-place write into a copy. So ops that only move elements treat them as 16-bit
+integers on a CPU.
 """
 
 from __future__ import annotations

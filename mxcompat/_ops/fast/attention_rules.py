@@ -30,9 +30,8 @@ __all__: list[str] = []
 class _Case(NamedTuple):
     """The inputs of one call, in the dtype of the computation.
 
-    The keys and values after the valid length are cut off, and so is the mask for them; `keys` is their full number.
-    `q` is already scaled. Arrays with queries are `(B, N, Tq, …)`; in products with the keys they are `(B, Nkv, N / Nkv
-    * Tq, …)`.
+    `k`, `v` and `mask` are cut to the valid length; `keys` is the number of keys before. `q` is already scaled. Arrays
+    with queries are `(B, N, Tq, …)`; in products with the keys they are `(B, Nkv, N / Nkv * Tq, …)`.
     """
 
     q: Any

@@ -1,7 +1,7 @@
 """In-place updates of the rows of a matrix with NumPy. If several updates hit one row, each counts, in order.
 
-Every read or write at index arrays, in any number of dimensions, reduces to this (see `places`). So do the derivatives
-of reads that read an element more than once.
+Every read or write at index arrays, in any number of dimensions, reduces to rows of a matrix (see `places`). The
+derivative of a read is an update of this kind, if the read returns an element more than once.
 """
 
 from __future__ import annotations

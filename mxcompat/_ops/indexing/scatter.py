@@ -291,7 +291,8 @@ SLICE_UPDATE = op("slice_update", _written, _write_aval, ("plan", "mode"), in_pl
 value, then the inputs of the plan."""
 
 SCATTER = op("scatter", _written, _write_aval, ("plan", "mode"), indices=2, in_place=True)
-"""`x[plan] = value`, or an update of the elements there, for a plan with index arrays. Inputs as for SLICE_UPDATE."""
+"""`x[plan] = value`, or an update of the elements there, for a plan with index arrays. It has the inputs of
+SLICE_UPDATE."""
 
 
 def _fill(value: Any, *, shape: tuple[int, ...], dtype: Dtype) -> Any:

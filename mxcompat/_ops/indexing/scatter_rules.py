@@ -208,10 +208,9 @@ class _Written:
         self.old = wide(x[self.places.basic])
 
     def factors(self, mode: str) -> tuple[Any, Any]:
-        """Return factors for the tangents of the block and of the value.
+        """Return the factors of the tangents of the block and of the value, for products, maxima and minima.
 
-        After the multiplication, the tangents of values at the same place are summed. This holds for products, maxima
-        and minima.
+        The tangent of the result is the sum of the multiplied tangents, over all values at the same place.
         """
         places, old, value = self.places, self.old, self.value
         if mode == "multiply":

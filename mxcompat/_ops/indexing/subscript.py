@@ -51,9 +51,9 @@ def getitem(self: array, index: Any, /) -> array:
 def setitem(self: array, index: Any, value: Any, /) -> None:
     """Set the elements at an index: `x[index] = value`.
 
-    The value is cast to the dtype of `x` and broadcasts to the shape of `x[index]`. But `x[...] = value` and `x[None] =
-    value` replace the array, which takes the dtype of the value. So does any write to a 0-dimensional array. `index`
-    may also be a mask: an array of bools (of mxcompat or NumPy, or a list) with the shape of `x` or of its first axes.
+    The value is cast to the dtype of `x` and broadcasts to the shape of `x[index]`. But `x[...] = value`, `x[None] =
+    value`, and any write to a 0-dimensional array replace the array, which takes the dtype of the value. `index` may
+    also be a mask: an array of bools (of mxcompat or NumPy, or a list) with the shape of `x` or of its first axes.
 
     Raises:
         ValueError: as for reading; if the value does not broadcast, or if it is not an array, a number or a NumPy

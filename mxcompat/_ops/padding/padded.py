@@ -143,7 +143,8 @@ def stretched(node: Node, axis: int, pad: Padding) -> Node:
 
 
 def check_matrices(*nodes: Node) -> None:
-    """Raise Exact for vectors, and for a matrix times several quantized matrices."""
+    """Raise Exact for products that have no padded node: of vectors, and of a matrix and several quantized
+    matrices."""
     if any(node.aval.ndim < 2 for node in nodes) or nodes[0].aval.ndim == 2 < nodes[-1].aval.ndim:
         raise Exact
 

@@ -63,9 +63,9 @@ def swapped(x: Any) -> Any:
 def times(x: Any, y: Any) -> Any:
     """Return the product of matrices, batches of matrices, or vectors.
 
-    BLAS has a separate function for vectors, which adds in another order. So in small arrays, a row or a column is
-    multiplied as one of two equal ones. Its result is then the same as within a larger matrix. If each element is a sum
-    of few products, these are added one after the other, each rounded, as in MLX.
+    BLAS has a separate function for vectors, which adds in another order. So a small row or column is doubled, and the
+    product of the two equal ones is computed. The result is then the same as within a larger matrix. If each element is
+    a sum of few products, these are added one after the other, each rounded, as in MLX.
     """
     if _are_few(x, y):
         return _in_order(x, y)
@@ -83,8 +83,8 @@ def _by_blas(x: Any, y: Any) -> Any:
 
 
 def _can_be_divided(x: Any, y: Any) -> bool:
-    """Return True for two concrete matrices or batches of them (not symbols), if BLAS is limited to one thread while
-    more may compute."""
+    """Return True if a product can be divided among threads: its operands are arrays (not symbols), and BLAS is limited
+    to one thread although the process may use more."""
     is_concrete = type(x) is type(y) is np.ndarray and x.dtype.char in "fd" and x.shape[:-2] == y.shape[:-2]
     return is_concrete and is_limited() and threads() > 1
 

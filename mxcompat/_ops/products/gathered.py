@@ -125,7 +125,7 @@ GATHER_MM = op("gather_mm", _gather_impl, _gather_aval, ("left", "right"), indic
 
 @INDEX_ERROR.of(GATHER_MM)
 def _chosen_by(transform: str, *_: Any) -> Exception:
-    """Return the error for the indices. MLX has no JVP for any input."""
+    """Return MLX's error for a derivative with respect to the indices. MLX has no JVP for any input."""
     if transform == "JVP":
         return ValueError("[Primitive::jvp] Not implemented for GatherMM.")
     return ValueError(no_derivative("GatherMM", "indices", transform))

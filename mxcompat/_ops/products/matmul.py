@@ -1,8 +1,8 @@
 """Matrix products.
 
 Float32 is multiplied in full float32 on every device (GPUs and TPUs also have cheaper, less accurate ways). Products of
-half precision are summed in float32 and rounded once. Every XLA backend does so by itself. The derivatives of such an
-op are half-precision products too, for which accelerators have fast units.
+half precision are summed in float32 and rounded once, as every XLA backend does. The derivatives of a half-precision
+product are half-precision products too, for which accelerators have fast units.
 """
 
 from __future__ import annotations

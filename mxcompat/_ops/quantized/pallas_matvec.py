@@ -225,7 +225,7 @@ def kernel_for(platform: str, x: Any, words: Any, scales: Any, biases: Any, how:
 def _compiles(platform: str, mesh: Any, how: Scheme, tiles: Tiling, *specs: tuple[tuple[int, ...], Any]) -> bool:
     """Return True if the kernel can be lowered for a platform. On the platform itself, XLA must also compile it.
 
-    The kernel is lowered in a module of its own, because an error would leave invalid code behind.
+    The kernel is lowered in a separate module, because an error would leave invalid code behind.
 
     Args:
         mesh: JAX's abstract mesh. It may name the device for which Pallas lowers, so it is part of the cache's key.

@@ -42,7 +42,7 @@ result, and of the other inputs, which have as many axes as the result."""
 
 
 def takes_several_keys(*ops: Op) -> None:
-    """Note that the NumPy rules of these ops also take several keys."""
+    """Record that the NumPy rules of these ops also take several keys."""
     OF_EACH.update(op.name for op in ops)
     if native is not None:
         QUICK.update(ops)

@@ -2,7 +2,7 @@
 
 Division would fail, because some elements may be zero. The elements of an axis are multiplied in pairs, then the
 products in pairs, until one is left. On the way back, the product of all elements except one is the product outside its
-pair, times its partner. That takes three multiplications for each element, on contiguous slices.
+pair, times its partner. The algorithm takes three multiplications for each element, on contiguous slices.
 """
 
 from __future__ import annotations

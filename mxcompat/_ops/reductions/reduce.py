@@ -136,7 +136,8 @@ def _logsumexp_jvp(axes: tuple[int, ...], primals: Any, tangents: Any) -> tuple[
 
 
 def _largest(x: Any, axes: tuple[int, ...]) -> Any:
-    """Return the largest element. Among complex numbers, choose one whose imaginary part is on MLX's branch."""
+    """Return the largest element, without a gradient. For complex numbers, its imaginary part decides on which branch
+    of the logarithm the result lies; the branch is MLX's."""
     return lax.stop_gradient(jnp.max(x, axis=axes, keepdims=True))
 
 

@@ -14,10 +14,11 @@ class Finding:
     Args:
         path: the file.
         line: the line in the file.
-        kind: "missing" (mxcompat does not have the name), "argument" (the function has no such argument), "unreadable"
-            (the file is not valid Python), "kernel" (in CUDA, or in Metal outside the supported language), "runs" (a
-            kernel in the supported language), "unknown" (a kernel whose text is made at run time), "slow", "guarded"
-            (missing, but the program handles that) or "other" (a module of another distribution).
+        kind: one of these words. For names: "missing" (mxcompat does not have the name), "guarded" (missing, but the
+            program handles that), "argument" (the function has no such argument), "other" (a module of another
+            distribution). For kernels: "runs" (it is in the supported language), "kernel" (it is in CUDA, or in Metal
+            outside the supported language), "unknown" (its text is made at run time). For files: "unreadable" (it is
+            not valid Python). And "slow", for work that runs, but slowly.
         message: the text of the finding.
         cure: what to do about it; may be empty.
     """

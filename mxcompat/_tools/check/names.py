@@ -19,7 +19,7 @@ from mxcompat._dropin import RENAMED, is_of_others
 __all__ = ["PLAIN", "foreign_module", "has_attribute", "is_mlx", "lookup", "missing", "parameters", "result"]
 
 PLAIN = (array, nn.Module, optimizers.Optimizer)
-"""The classes whose instances are followed."""
+"""The classes for whose instances the checker looks up attributes."""
 
 _OTHERS = {"mlx.data": "mlx-data"}
 """Other distributions that have modules under MLX's name. They are listed here because they may not be installed."""
@@ -76,8 +76,8 @@ def has_attribute(cls: type, name: str) -> bool:
 
 @cache
 def _set_by_methods(cls: type) -> set[str]:
-    """Return the attributes that methods of a class and its bases read or set on `self`, and the entries of a module of
-    it."""
+    """Return all names that the source of a class and its bases may set on an instance: attributes, and the texts that
+    may be keys of a module."""
     names: set[str] = set()
     for base in cls.__mro__:
         if base.__module__.split(".")[0] in ("mxcompat", "mlx"):

@@ -87,7 +87,7 @@ class _Program:
                 self._say(node if hasattr(node, "lineno") else node.iter, "slow", message, cure)  # type: ignore[attr-defined]
 
     def _note_use(self, node: ast.AST, name: str, asked: bool = False) -> None:
-        """Note the use of an MLX name."""
+        """Record the use of an MLX name."""
         self.names.add(name)
         other = foreign_module(name)
         if other is not None:
@@ -116,7 +116,7 @@ class _Program:
             self._report_missing(node, f"{_name(base)}.{node.attr}", self._is_type_tested(node.value, scope))
 
     def _note_type_tests(self, node: ast.Call, scope: Scope) -> None:
-        """Note expressions that the program tests with `isinstance` or `hasattr`, if the known type gives False: the
+        """Record expressions that the program tests with `isinstance` or `hasattr`, if the known type gives False: the
         program then handles another type, too."""
         if not isinstance(node.func, ast.Name) or len(node.args) != 2 or scope.find(node.func.id) is not None:
             return

@@ -43,8 +43,8 @@ FAILURE[CUSTOM] = OF_CALLED
 
 
 def _specialize(node: Node, capture: Capture) -> bool:
-    """Rewrite a call for the transform that closes over it. Return False if the callback of the whole body will rewrite
-    the call later."""
+    """Rewrite a call for the transform whose capture is being closed. Return False if the call stays as it is for now:
+    it is rewritten later, together with the other calls of the body."""
     program, call = node.params
     active = tuple([n.trace >= capture.id for n in node.inputs[: call.count]])
     if capture.mode == "call" or (capture.mode in ("vjp", "jvp") and capture.is_enclosed):

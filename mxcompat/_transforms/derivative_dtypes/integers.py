@@ -195,8 +195,8 @@ def _moving(program: Program, primals: frozenset[int]) -> frozenset[int]:
 
 
 def _meets_integer(program: Program, moving: frozenset[int], outputs: int | None) -> bool:
-    """Return True if one of the first outputs depends on an integer in the slots `moving`, in this Program or inside
-    it."""
+    """Return True if one of the first outputs depends on an integer in the slots `moving`. The integer may also be in a
+    nested Program."""
     pending = [s for s in program.out_slots[:outputs] if s in moving]
     reached = set(pending)
     while pending:

@@ -24,7 +24,7 @@ from mxcompat._ops.indexing.gather import GATHER_AXIS
 from mxcompat._ops.linalg.eigen import EIGH
 from mxcompat._ops.linalg.solve import INV, SOLVE
 
-from ..compiling import CONSTANT
+from ..tracing import CONSTANT
 
 __all__ = ["Symbolic"]
 

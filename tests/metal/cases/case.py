@@ -32,7 +32,7 @@ DATA = {
     "o": RNG.integers(0, 2, SIZE).astype(bool),
     "z": (RNG.normal(size=SIZE) + 1j * RNG.normal(size=SIZE)).astype(np.complex64),
 }
-"""Inputs by one letter: floats that are few bits long, any, those between 0 and 1, and each other dtype."""
+"""Inputs by one letter: three kinds of float32 (of few bits, any, and between 0 and 1), and each other dtype."""
 
 
 class Case(NamedTuple):
@@ -44,7 +44,7 @@ class Case(NamedTuple):
         outputs: pairs of shape and name of a dtype.
         grid, threadgroup: threads.
         template: pairs of name and value, dtypes by name.
-        init_value: what outputs hold before.
+        init_value: the initial value of all elements of the outputs.
         options: other arguments of its definition.
         tol: relative to the largest value, 0 where results must be equal.
     """
@@ -80,13 +80,13 @@ def case(
     """
     kinds = out.split()
     shapes = outputs or [(size,)] * len(kinds)
-    given = {letter: DATA[letter] for letter in inputs} | (arrays or {})
+    data = {letter: DATA[letter] for letter in inputs} | (arrays or {})
     grid = grid or (size, 1, 1)
     group = group if isinstance(group, tuple) else (group, 1, 1)
     body = f"uint I = thread_position_in_grid.x;\n{source}"
     return Case(
-        body, tuple(given.values()), tuple(zip(shapes, kinds, strict=True)), grid, group, header, tuple(template),
-        names or tuple(given), init, tuple(options.items()), tol,
+        body, tuple(data.values()), tuple(zip(shapes, kinds, strict=True)), grid, group, header, tuple(template),
+        names or tuple(data), init, tuple(options.items()), tol,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Kernels in the way that programs write them, chosen for what they use of the language."""
+"""Kernels as programs write them. Together they use most of the language."""
 
 import numpy as np
 

@@ -14,7 +14,7 @@ _METAL = {
     "f": "float", "h": "half", "b": "bfloat16_t", "o": "bool",
 }  # fmt: skip
 
-# Each integer type with each: what the operation is done in, and how the result is cut.
+# Pairs of integer types: the type in which an operation is computed, and the truncation of its result.
 _MIXED = {
     f"integers {a}{b}": case(
         f"y[I] = {a}[I] + {b}[I]; y1[I] = {a}[I] * {b}[I] - {b}[I]; y2[I] = {a}[I] / ({b}[I] | 1);"

@@ -67,4 +67,4 @@ PASSES = {
         """, X, (F,), tol=1e-5,
     ),
 }  # fmt: skip
-"""Each by what is repeated."""
+"""The kernels, by the construct that is repeated."""

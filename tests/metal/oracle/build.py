@@ -61,17 +61,17 @@ def compile_kernels(kernels):
     folder = _prepared()
     library = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
     if not library.exists():
-        made = library.with_suffix(f".{os.getpid()}")
-        _gxx([*_FLAGS, "-shared", "-I", str(folder), "-x", "c++", "-", "-o", str(made)], text)
-        made.rename(library)
+        temporary = library.with_suffix(f".{os.getpid()}")
+        _gxx([*_FLAGS, "-shared", "-I", str(folder), "-x", "c++", "-", "-o", str(temporary)], text)
+        temporary.rename(library)
     loaded = ctypes.CDLL(str(library))
     return [Compiled(signature, getattr(loaded, f"k{place}")) for place, (*_, signature) in enumerate(kernels)]
 
 
 def _gxx(arguments, text=None):
-    done = subprocess.run(["g++", *arguments], input=text, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CompileError(done.stderr[:4000])
+    process = subprocess.run(["g++", *arguments], input=text, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise CompileError(process.stderr[:4000])
 
 
 def _prepared():
@@ -84,9 +84,9 @@ def _prepared():
         for header in headers:
             shutil.copy(header, folder)
         (folder / "swizzles.inc").write_text(_swizzles())
-        made = folder / f"prelude.{os.getpid()}"
-        _gxx([*_FLAGS, "-x", "c++-header", str(folder / "prelude.hpp"), "-o", str(made)])
-        made.rename(folder / "prelude.hpp.gch")
+        temporary = folder / f"prelude.{os.getpid()}"
+        _gxx([*_FLAGS, "-x", "c++-header", str(folder / "prelude.hpp"), "-o", str(temporary)])
+        temporary.rename(folder / "prelude.hpp.gch")
     return folder
 
 

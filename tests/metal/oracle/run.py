@@ -15,25 +15,25 @@ class _Launch(ctypes.Structure):
 
 
 def run(compiled, inputs, grid, threadgroup, init_value=None):
-    """The outputs of a kernel.
+    """Run a kernel, and return its outputs.
 
     Args:
-        compiled: of `compile_kernels`.
+        compiled: a result of `compile_kernels`.
         inputs: NumPy arrays of the signature's shapes and dtypes.
         grid, threadgroup: threads along each axis; groups are cut to the grid.
-        init_value: what outputs hold before, None for 0.
+        init_value: the initial value of all elements of the outputs, None for 0.
     """
     signature, buffers = compiled.signature, []
-    for given, value in zip(signature.inputs, inputs, strict=True):
-        data = np.ascontiguousarray(value, _DTYPES.get(given.dtype, given.dtype))
-        assert data.shape == given.shape or not given.shape
+    for parameter, value in zip(signature.inputs, inputs, strict=True):
+        data = np.ascontiguousarray(value, _DTYPES.get(parameter.dtype, parameter.dtype))
+        assert data.shape == parameter.shape or not parameter.shape
         buffers.append(data)
-        if given.wants_shape:
-            buffers.append(np.array(given.shape, np.int32))
-        if given.wants_strides:
-            buffers.append(np.array(given.strides, np.int64))
-        if given.wants_ndim:
-            buffers.append(np.array(len(given.shape), np.int32))
+        if parameter.wants_shape:
+            buffers.append(np.array(parameter.shape, np.int32))
+        if parameter.wants_strides:
+            buffers.append(np.array(parameter.strides, np.int64))
+        if parameter.wants_ndim:
+            buffers.append(np.array(len(parameter.shape), np.int32))
     outputs = [
         np.full(output.shape, 0 if init_value is None else init_value, _DTYPES.get(output.dtype, output.dtype))
         for output in signature.outputs

@@ -25,19 +25,22 @@ def unit(name, source, header, signature):
     values = ", ".join(v.argument for v in signature.template)
     parameters, arguments = [], []
 
-    def add(declared, given):
+    def add(declared, argument):
         parameters.append(declared)
-        arguments.append(given.replace("@", f"b[{len(arguments)}]"))
+        arguments.append(argument.replace("@", f"b[{len(arguments)}]"))
 
-    for given in signature.inputs:
-        kind = f"const {TYPE_NAMES[given.dtype]}"
-        add(f"{kind}{'&' if given.is_reference else '*'} {given.name}", f"{'*' * given.is_reference}({kind}*)@")
-        if given.wants_shape:
-            add(f"const int* {given.name}_shape", "(const int*)@")
-        if given.wants_strides:
-            add(f"const int64_t* {given.name}_strides", "(const int64_t*)@")
-        if given.wants_ndim:
-            add(f"const int& {given.name}_ndim", "*(const int*)@")
+    for parameter in signature.inputs:
+        kind = f"const {TYPE_NAMES[parameter.dtype]}"
+        add(
+            f"{kind}{'&' if parameter.is_reference else '*'} {parameter.name}",
+            f"{'*' * parameter.is_reference}({kind}*)@",
+        )
+        if parameter.wants_shape:
+            add(f"const int* {parameter.name}_shape", "(const int*)@")
+        if parameter.wants_strides:
+            add(f"const int64_t* {parameter.name}_strides", "(const int64_t*)@")
+        if parameter.wants_ndim:
+            add(f"const int& {parameter.name}_ndim", "*(const int*)@")
     for output in signature.outputs:
         kind = f"atomic<{TYPE_NAMES[output.dtype]}>" if output.is_atomic else TYPE_NAMES[output.dtype]
         add(f"{kind}* {output.name}", f"({kind}*)@")
@@ -66,7 +69,7 @@ extern "C" void {name}(void** b, const mxo::Launch* launch) {{
 
 
 def _rewritten(text, together):
-    text = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    text = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     text = re.sub(r"^[ \t]*#[ \t]*(include|pragma)\b.*$", "", text, flags=re.MULTILINE)
     text = re.sub(
         r"\bconst(expr)?\s+constant\b|\bconstant\s+const(expr)?\b", lambda f: f"const{f[1] or f[2] or ''}", text
@@ -82,18 +85,18 @@ _AROUND, _WITHIN = "if (mxo::InLoop loop_; false) {} else ", " if (mxo::turn()) 
 
 def _with_turns(text):
     """Return the text with a counter of iterations in each loop."""
-    made, at = [], 0
-    for found in re.finditer(r"\b(for|while|do)\b", text):
-        if found[1] == "do":
-            made += [text[at : found.start()], _AROUND, "do", _WITHIN]
-            at = found.end()
+    parts, at = [], 0
+    for match in re.finditer(r"\b(for|while|do)\b", text):
+        if match[1] == "do":
+            parts += [text[at : match.start()], _AROUND, "do", _WITHIN]
+            at = match.end()
             continue
-        end = _closing(text, text.index("(", found.end()))
-        if found[1] == "while" and text[end:].lstrip().startswith(";"):
+        end = _closing(text, text.index("(", match.end()))
+        if match[1] == "while" and text[end:].lstrip().startswith(";"):
             continue
-        made += [text[at : found.start()], _AROUND, text[found.start() : end], _WITHIN]
+        parts += [text[at : match.start()], _AROUND, text[match.start() : end], _WITHIN]
         at = end
-    return "".join(made) + text[at:]
+    return "".join(parts) + text[at:]
 
 
 def _closing(text, start):
