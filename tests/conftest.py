@@ -32,6 +32,20 @@ os.environ.pop("PYTEST_ADDOPTS", None)  # child runs of pytest must not inherit 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode, each child process takes a second more to import
 
 
+@pytest.fixture(params=["amx", "avx512vbmi", "avx512", "avx2", "plain"])
+def instructions(request):
+    """Let the C code use these instructions of the processor, and return their name. Skip the test if the processor
+    lacks them."""
+    from mxcompat._native import native
+
+    try:
+        before = native.choose_instructions(request.param)
+    except ValueError as error:
+        pytest.skip(str(error))
+    yield request.param
+    native.choose_instructions(before)
+
+
 def pytest_collection_finish():
     """Exclude the present objects from garbage collection, or each collection takes a second."""
     gc.collect()

@@ -26,18 +26,6 @@ pytestmark = pytest.mark.skipif(native is None, reason="no compiler of C")
 LAYOUTS = {1: ("NHC", "OHI", "NHC"), 2: ("NHWC", "OHWI", "NHWC"), 3: ("NDHWC", "ODHWI", "NDHWC")}
 
 
-@pytest.fixture(params=["amx", "avx512vbmi", "avx512", "avx2", "plain"])
-def instructions(request):
-    before = native.choose_instructions("plain")
-    try:
-        native.choose_instructions(request.param)
-    except ValueError:
-        native.choose_instructions(before)
-        pytest.skip("this processor lacks these instructions")
-    yield
-    native.choose_instructions(before)
-
-
 def drawn(rng: np.random.Generator) -> Convolution:
     """Return a random convolution with a result."""
     while True:

@@ -23,19 +23,6 @@ STEPS = {"float32": 2e-6, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 """The largest relative errors by dtype: one rounding, and for float32 that of the sums."""
 
 
-@pytest.fixture(params=["avx512", "avx2", "plain"])
-def instructions(request):
-    """Use these instructions of the processor, if it has them."""
-    before = native.choose_instructions("plain")
-    try:
-        native.choose_instructions(request.param)
-    except ValueError:
-        native.choose_instructions(before)
-        pytest.skip(f"this processor has no {request.param}")
-    yield
-    native.choose_instructions(before)
-
-
 @pytest.fixture(params=["NumPy", "XLA"])
 def tier(request, monkeypatch):
     monkeypatch.setattr(policy, "HOST", request.param == "NumPy")

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -66,16 +65,6 @@ def near(result: Any, x: Any, matrix: Any, dtype: str) -> None:
     assert result.shape == exact.shape
     error = np.abs(result.astype(np.float64) - exact)
     assert (error <= STEP[dtype] * np.maximum(np.abs(exact), 2.0**-14) + 1e-6 * size).all()
-
-
-@pytest.fixture(params=INSTRUCTIONS)
-def instructions(request: Any) -> Iterator[str]:
-    try:
-        before = native.choose_instructions(request.param)
-    except ValueError as error:
-        pytest.skip(str(error))
-    yield request.param
-    native.choose_instructions(before)
 
 
 @pytest.mark.parametrize("how", SCHEMES, ids=str)

@@ -10,6 +10,9 @@
 
 static inline size_t smaller(size_t x, size_t y) { return x < y ? x : y; }
 
+/* Round a number of floats up to a multiple of all numbers of lanes. */
+static inline size_t padded(size_t count) { return (count + 15) / 16 * 16; }
+
 /* pool.c */
 typedef void (*Part)(void *context, size_t start, size_t stop, size_t participant);
 size_t participants(void);

@@ -24,8 +24,6 @@ enum {
     OVER = 16
 };
 
-static size_t padded(size_t count) { return (count + 15) / 16 * 16; }
-
 /* Rows of x that are multiplied by one matrix. */
 typedef struct {
     size_t matrix, first, rows; /* `first` is an index into the lines of the current wave */

@@ -223,17 +223,17 @@ static PyObject *uses_tiles(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(not
     return PyBool_FromLong(kernels()->tiled && tiles_allowed());
 }
 
-/* Get the buffer of an array with four axes, whose elements have `size` bytes. `flags` say if it must be contiguous. */
-static int see_axes(Views *views, PyObject *arg, size_t size, int flags) {
+/* Get the buffer of an array with four axes. `flags` say if it must be contiguous. */
+static int see_axes(Views *views, PyObject *arg, int flags) {
     Py_buffer *view = &views->views[views->count];
     if (PyObject_GetBuffer(arg, view, flags) < 0)
         return -1;
     views->count++;
-    int fits = view->ndim == 4 && (size_t)view->itemsize == size;
+    int fits = view->ndim == 4;
     for (int k = 0; fits && k < 4 && view->strides != NULL; k++)
         fits = view->strides[k] >= 0 && view->strides[k] % view->itemsize == 0;
     if (!fits)
-        PyErr_SetString(PyExc_ValueError, "attend: an array has other axes or elements");
+        PyErr_SetString(PyExc_ValueError, "attend: an array has other axes");
     return fits ? 0 : -1;
 }
 
@@ -243,27 +243,21 @@ static int has_rows(const Py_buffer *view) {
     return (shape[3] < 2 || strides[3] == view->itemsize) && (shape[2] < 2 || strides[2] == shape[3] * view->itemsize);
 }
 
-/* Read the mask: an array with four axes, of bools or floats. */
+/* Read the mask: an array of bools or floats with an element for each score. */
 static int read_mask(Views *views, PyObject *arg, const Py_ssize_t *q_shape, Py_ssize_t keys, Attention *a) {
-    Py_buffer *mask = &views->views[views->count];
-    if (PyObject_GetBuffer(arg, mask, PyBUF_STRIDES) < 0)
+    const Py_buffer *mask = &views->views[views->count];
+    if (see_axes(views, arg, PyBUF_STRIDES) < 0)
         return -1;
-    Py_ssize_t size = mask->itemsize;
-    PyBuffer_Release(mask);
-    if (size != 1 && size != sizeof(float)) {
-        PyErr_SetString(PyExc_ValueError, "attend: the mask has other elements");
+    int fits = mask->itemsize == 1 || mask->itemsize == sizeof(float);
+    for (int k = 0; fits && k < 4; k++) {
+        fits = mask->shape[k] == (k < 3 ? q_shape[k] : keys);
+        a->mask_apart[k] = (size_t)(mask->strides[k] / mask->itemsize);
+    }
+    if (!fits) {
+        PyErr_SetString(PyExc_ValueError, "attend: the mask does not fit the scores");
         return -1;
     }
-    if (see_axes(views, arg, (size_t)size, PyBUF_STRIDES) < 0)
-        return -1;
-    for (int k = 0; k < 4; k++)
-        if (mask->shape[k] != (k < 3 ? q_shape[k] : keys)) {
-            PyErr_SetString(PyExc_ValueError, "attend: the mask does not fit the scores");
-            return -1;
-        }
-    for (int k = 0; k < 4; k++)
-        a->mask_apart[k] = (size_t)(mask->strides[k] / size);
-    if (size == 1)
+    if (mask->itemsize == 1)
         a->seen = mask->buf;
     else
         a->terms = mask->buf;
@@ -272,10 +266,10 @@ static int read_mask(Views *views, PyObject *arg, const Py_ssize_t *q_shape, Py_
 
 /* Read the arrays of `attend_in_c`. */
 static int read_attention(Views *views, PyObject *const *args, Attention *a) {
-    size_t size = item_size(a->kind);
-    if (see_axes(views, args[0], size, PyBUF_ND | PyBUF_WRITABLE) < 0 || see_axes(views, args[1], size, PyBUF_ND) < 0 ||
-        see_axes(views, args[2], size, PyBUF_STRIDES) < 0 || see_axes(views, args[3], size, PyBUF_STRIDES) < 0)
+    if (see_axes(views, args[0], PyBUF_ND | PyBUF_WRITABLE) < 0 || see_axes(views, args[1], PyBUF_ND) < 0 ||
+        see_axes(views, args[2], PyBUF_STRIDES) < 0 || see_axes(views, args[3], PyBUF_STRIDES) < 0)
         return -1;
+    size_t size = item_size(a->kind);
     const Py_buffer *y = views->views, *q = y + 1, *k = y + 2, *v = y + 3;
     Py_ssize_t heads = q->shape[1], groups = k->shape[1];
     int fits = groups > 0 && heads > 0 && heads % groups == 0 && q->shape[2] > 0 && q->shape[0] == k->shape[0] &&
@@ -283,6 +277,8 @@ static int read_attention(Views *views, PyObject *const *args, Attention *a) {
                heads == y->shape[1] && q->shape[2] == y->shape[2] && k->shape[2] == v->shape[2] &&
                q->shape[3] == k->shape[3] && v->shape[3] == y->shape[3] && a->length <= (size_t)k->shape[2] &&
                has_rows(k) && has_rows(v);
+    for (int n = 0; n < 4; n++)
+        fits = fits && (size_t)y[n].itemsize == size;
     if (fits && !Py_IsNone(args[4]) && read_mask(views, args[4], q->shape, k->shape[2], a) < 0)
         return -1;
     if (fits && !Py_IsNone(args[5])) {

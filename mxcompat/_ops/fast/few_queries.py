@@ -21,7 +21,7 @@ from mxcompat._jax import ad, batching, jax, jnp
 from mxcompat._native import native
 from mxcompat._native.products import KINDS
 
-from ..products.foreign import primitive, reads
+from ..products.foreign import derivative_of_moved, primitive, reads
 from ..products.stored import as_bytes
 
 __all__ = ["are_few", "attended", "few_queries"]
@@ -70,7 +70,9 @@ def few_queries(plain: Callable[..., Any]) -> Any:
     """Return the primitive. `plain` computes it with JAX operations. Both have the arguments and parameters of the op
     `ATTENTION`."""
     attention = primitive("attention_of_few_queries", plain, _foreign)
-    ad.primitive_jvps[attention] = partial(_jvp, plain)
+    ad.primitive_jvps[attention] = lambda primals, tangents, **params: derivative_of_moved(
+        partial(plain, **params), primals, tangents
+    )
     batching.primitive_batchers[attention] = lambda args, dims, **params: (
         jax.vmap(partial(plain, **params), dims)(*args),
         0,
@@ -99,16 +101,3 @@ def _foreign(
     out = jax.ShapeDtypeStruct((*q.shape[:-1], depth), q.dtype)
     numbers = np.array([causal, prefix, masked, sinks, *sizes, *apart], np.int64)
     return jax.ffi.ffi_call(ATTEND, out)(q, k, v, *others, numbers=numbers)
-
-
-def _jvp(plain: Callable[..., Any], primals: tuple, tangents: tuple, **params: Any) -> tuple[Any, Any]:
-    """Differentiate `plain`, at those arguments that have a tangent."""
-    moved = [n for n, tangent in enumerate(tangents) if type(tangent) is not ad.Zero]
-
-    def of_moved(*values: Any) -> Any:
-        arguments = list(primals)
-        for n, value in zip(moved, values, strict=True):
-            arguments[n] = value
-        return plain(*arguments, **params)
-
-    return jax.jvp(of_moved, [primals[n] for n in moved], [tangents[n] for n in moved])

@@ -8,7 +8,7 @@ TPUs, a primitive may have a kernel in Pallas for some of its products.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,11 @@ import numpy as np
 
 from mxcompat._compat.jax_internals import is_for_one_device
 from mxcompat._graph.run.foreign import TARGET, register
-from mxcompat._jax import jax, mlir
+from mxcompat._jax import ad, jax, mlir
 from mxcompat._native import native
 from mxcompat._native.products import KINDS, product_numbers
 
-__all__ = ["call_stored", "primitive", "reads"]
+__all__ = ["call_stored", "derivative_of_moved", "primitive", "reads"]
 
 
 def reads(*dtypes: Any) -> bool:
@@ -80,6 +80,19 @@ def _lower_kernel(
         return composed(ctx, *args, **params)
     with jax.enable_x64(False):  # with 64-bit types, Pallas makes invalid code for a TPU
         return mlir.lower_fun(call, multiple_results=False)(ctx, *args)
+
+
+def derivative_of_moved(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """Return the value and the tangent of a function. Arguments whose tangent is JAX's symbolic zero are constants."""
+    moved = [k for k, tangent in enumerate(tangents) if type(tangent) is not ad.Zero]
+
+    def of_moved(*values: Any) -> Any:
+        arguments = list(primals)
+        for k, value in zip(moved, values, strict=True):
+            arguments[k] = value
+        return function(*arguments)
+
+    return jax.jvp(of_moved, [primals[k] for k in moved], [tangents[k] for k in moved])
 
 
 def call_stored(

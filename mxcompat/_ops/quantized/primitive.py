@@ -16,7 +16,7 @@ import numpy as np
 from mxcompat._jax import ad, batching, jax, jnp
 from mxcompat._native.products import KINDS
 
-from ..products.foreign import call_stored, primitive, reads
+from ..products.foreign import call_stored, derivative_of_moved, primitive, reads
 from ..products.gathered import grouped_product
 from ..products.matmul import product
 from .fp8 import E4M3_MAX
@@ -175,19 +175,11 @@ def _primitive() -> Any:
 def _jvp(primals: tuple, tangents: tuple, **params: Any) -> tuple[Any, Any]:
     """Compute the tangent. The product is linear in x, and linear in scales and biases together."""
     x, *inputs = primals
-    moved = [k for k, t in enumerate(tangents) if k and type(t) is not ad.Zero]
     total = None
     if type(tangents[0]) is not ad.Zero:
         total = _primitive().bind(tangents[0], *inputs, **params)
-    if moved:
-
-        def of_moved(*values: Any) -> Any:
-            moved_inputs = list(inputs)
-            for k, value in zip(moved, values, strict=True):
-                moved_inputs[k - 1] = value
-            return _plain(x, *moved_inputs, **params)
-
-        _, change = jax.jvp(of_moved, [primals[k] for k in moved], [tangents[k] for k in moved])
+    if any(type(t) is not ad.Zero for t in tangents[1:]):
+        _, change = derivative_of_moved(partial(_plain, x, **params), inputs, tangents[1:])
         total = change if total is None else total + change
     return _primitive().bind(*primals, **params), total
 
