@@ -42,6 +42,7 @@ def compile_at_once(monkeypatch):
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    monkeypatch.setattr(policy, "SAVED_SHARE", 0.0)
 
 
 @pytest.mark.skipif(native is None, reason="no compiler of C")
@@ -57,6 +58,25 @@ def test_random_numbers_are_not_compiled_early(plans, monkeypatch):
         mx.eval(mx.tanh(mx.random.normal((31, 37))) * 2 + 1)
     settle()
     assert [p.compiles for p in plans[:2]] == [False, True]
+
+
+@pytest.mark.skipif(native is None, reason="no compiler of C")
+@pytest.mark.parametrize("in_c", [True, False])
+def test_a_program_is_compiled_early_for_the_time_outside_c_alone(plans, monkeypatch, in_c):
+    """Assert that a product that XLA would compute by the same C code is not compiled early, and another one is."""
+    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
+    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    monkeypatch.setattr(policy, "HOT_SHARE", float("inf"))
+    w = mx.array(data(2048, 2048))
+    x = mx.array(data(8, 2048))
+    quantized = mx.quantize(w)
+    mx.eval(x, w, quantized)
+    plans.clear()
+    for _ in range(3):
+        mx.eval(mx.quantized_matmul(x, *quantized) if in_c else x @ w.T)
+    assert [p.compiles for p in plans] == ([False] * 3 if in_c else [False, True, True])
+    settle()
 
 
 def test_the_second_step_of_a_training_is_compiled_at_once(plans, monkeypatch):

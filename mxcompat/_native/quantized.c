@@ -2,8 +2,31 @@
    `_ops/conv/primitive_rules.py` and `_ops/fast/few_queries.py`. */
 #include "in_c.h"
 #include "kernels.h"
+#include <time.h>
 
 enum { QUIET_WORK = 1 << 16 }; /* maximum number of elements for which the interpreter's lock is kept */
+
+static _Thread_local double shared_seconds; /* the CPU time of this thread in kernels that XLA's programs call, too */
+
+static double thread_seconds(void) {
+    struct timespec now;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0 ? (double)now.tv_sec + 1e-9 * (double)now.tv_nsec : 0;
+}
+
+/* Run a statement that calls such a kernel, without the interpreter's lock. */
+#define COMPUTE(statement)                                                                                            \
+    do {                                                                                                              \
+        double start = thread_seconds();                                                                              \
+        Py_BEGIN_ALLOW_THREADS                                                                                        \
+        statement;                                                                                                    \
+        Py_END_ALLOW_THREADS                                                                                          \
+        shared_seconds += thread_seconds() - start;                                                                   \
+    } while (0)
+
+/* own_seconds(): return the CPU seconds of this thread, without the ones in kernels that XLA's programs call, too. */
+static PyObject *own_seconds(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
+    return PyFloat_FromDouble(thread_seconds() - shared_seconds);
+}
 
 /* The buffers of arguments. Each argument is C-contiguous, or None. */
 typedef struct {
@@ -108,9 +131,7 @@ static PyObject *multiply_stored(PyObject *Py_UNUSED(module), PyObject *const *a
     if (fits && p.outer * p.rows * p.products < QUIET_WORK / (p.inner + 1)) {
         failed = multiply(&p);
     } else if (fits) {
-        Py_BEGIN_ALLOW_THREADS
-        failed = multiply(&p);
-        Py_END_ALLOW_THREADS
+        COMPUTE(failed = multiply(&p));
     }
     release(&views);
     if (!fits)
@@ -195,9 +216,7 @@ static PyObject *convolve_arrays(PyObject *Py_UNUSED(module), PyObject *const *a
     fits = fits && holds(&v[0], sizes[for_weights ? 1 : 2], 1, 32, 0) && holds(&v[1], sizes[0], 1, 32, 0) &&
            holds(&v[2], sizes[for_weights ? 2 : 1], 1, 32, 0);
     if (fits) {
-        Py_BEGIN_ALLOW_THREADS
-        failed = convolve(&c, for_weights, v[1].buf, v[for_weights ? 0 : 2].buf, v[for_weights ? 2 : 0].buf);
-        Py_END_ALLOW_THREADS
+        COMPUTE(failed = convolve(&c, for_weights, v[1].buf, v[for_weights ? 0 : 2].buf, v[for_weights ? 2 : 0].buf));
     }
     release(&views);
     if (!fits)
@@ -329,9 +348,7 @@ static PyObject *attend_in_c(PyObject *Py_UNUSED(module), PyObject *const *args,
         if (a.batch * a.groups * a.rows * a.length < QUIET_WORK / (a.width + a.depth + 1)) {
             failed = attend(&a);
         } else {
-            Py_BEGIN_ALLOW_THREADS
-            failed = attend(&a);
-            Py_END_ALLOW_THREADS
+            COMPUTE(failed = attend(&a));
         }
         if (failed)
             PyErr_NoMemory();
@@ -348,6 +365,7 @@ static PyMethodDef functions[] = {
     FAST("attend", attend_in_c),
     {"choose_instructions", choose_instructions, METH_O, NULL},
     {"uses_tiles", uses_tiles, METH_NOARGS, NULL},
+    {"own_seconds", own_seconds, METH_NOARGS, NULL},
     {NULL},
 };
 

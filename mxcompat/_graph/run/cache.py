@@ -37,7 +37,8 @@ class Record:
         varying: the scalars that had another value in a later run.
         alias_of: maps each scalar to the first scalar that was the same number in every run so far.
         lock: held by the thread that compiles the Program.
-        host_runs, host_seconds, host_best: the number of runs in NumPy, their total thread time, and the shortest run.
+        host_runs, host_best: the number of runs in NumPy, and the shortest one, in seconds.
+        host_seconds: the thread time of these runs, without that in C code which XLA's programs call, too.
         xla_runs, xla_best: the number of timed runs of the executable, and the shortest, in seconds.
         prefer_xla: True once the executable is chosen over NumPy.
         only: the executable for reproducible runs.
@@ -66,6 +67,13 @@ class Record:
     @property
     def age(self) -> str:
         return f"seen {self.host_runs} times before" if self.host_runs else "seen for the first time"
+
+    def is_heavy(self, taken: float, compiling: float) -> bool:
+        """Return True if the Program is compiled early, because of the time of a run in NumPy that XLA may save: it is
+        long compared with the compile, and a large share of the run. `taken` is the sum of all runs."""
+        saved = taken / max(self.host_runs, 1)
+        is_long = saved > policy.HEAVY_SECONDS and compiling < policy.HEAVY_RUNS * saved
+        return is_long and saved > policy.SAVED_SHARE * self.host_best
 
     def vary(self, scalars: tuple) -> None:
         if scalars is self.seen:

@@ -18,7 +18,7 @@ class Stats:
     compiles: number of executables compiled when they were first needed. loaded: number loaded from the disk instead.
     optimised: number compiled again for speed, in the background. executions: number of runs by XLA. last_run: start of
     the last of them, in seconds. last_result: a weak reference to its result. host_seconds: thread time of all graphs
-    in NumPy.
+    in NumPy, without that in C code which XLA's programs call, too.
     """
 
     def __init__(self) -> None:
