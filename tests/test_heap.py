@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import mxcompat.core as mx
 from mxcompat._graph import policy
 from mxcompat._graph.run import heap
+from mxcompat.ext.debug import host_disabled
 
 needs_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's heap is set")
 
@@ -87,6 +89,37 @@ def test_clear_cache_gives_the_pages_back() -> None:
     kept, released = _run(_RESIDENT)
     assert kept < 10 << 20
     assert released > 30 << 20
+
+
+def test_memory_is_given_back_before_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that an executable that took long the last time runs with as little free memory as possible."""
+    calls: list[None] = []
+    monkeypatch.setattr(heap, "give_back", lambda: calls.append(None))
+
+    def trims(least: float) -> int:
+        """Return how often memory was given back in the third run of an executable, if `least` is the limit."""
+        x = mx.array([[1.5, 2.5], [0.5, -0.5]])
+        with host_disabled():
+            for k in range(3):
+                if k == 2:
+                    calls.clear()
+                    monkeypatch.setattr(policy, "TRIMMED_SECONDS", least)
+                mx.eval(mx.tanh(x) @ x)
+        return len(calls)
+
+    assert trims(float("inf")) == 0
+    assert trims(0.0) == 1
+
+
+def test_the_collector_runs_before_memory_is_given_back() -> None:
+    """Assert that JAX can drop its references to NumPy's arrays, which it does when the collector runs."""
+    phases: list[str] = []
+    gc.callbacks.append(callback := lambda phase, info: phases.append(phase))
+    try:
+        heap.give_back()
+    finally:
+        gc.callbacks.remove(callback)
+    assert phases[:2] == ["start", "stop"]
 
 
 @pytest.fixture

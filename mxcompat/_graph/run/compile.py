@@ -53,14 +53,12 @@ class Executable:
         reproducible: compile so that each run in each process gives the same bits.
 
     `transient` and `needs` are the bytes that a run allocates (`allocation.needs`). `started` is the time of the last
-    call, and `seconds` how long its results took, if they were waited for. `trims` is True if the last run copied many
-    inputs from NumPy (`policy.FREED_BYTES`). The next run then returns free memory to the system.
+    call, and `seconds` how long its results took, if they were waited for.
     """
 
     __slots__ = (
         "__weakref__", "_divided", "_entry", "_improving", "_lowered", "_patience", "_runs", "_vectors", "baked",
         "call", "donated", "last_used", "lifted", "nbytes", "needs", "program", "seconds", "started", "transient",
-        "trims",
     )  # fmt: skip
 
     def __init__(
@@ -75,7 +73,6 @@ class Executable:
         self._lowered: Any = None
         self.last_used = clock.now
         self.started = self.seconds = 0.0
-        self.trims = False
         self.nbytes = policy.BYTES_PER_EXECUTABLE + policy.COMPILED_PER_INSTRUCTION * program.weight
         quick = hurry and on_cpu() and program.placement is None  # processes that share a mesh run the same code
         options = REPRODUCIBLE if reproducible else QUICK if quick else FAST

@@ -94,7 +94,7 @@ def _run(
             donated, nodes = {*executable.donated}, [n for n in subgraph.leaves if n.op is not SCALAR]
             arrays += [jax_value(n, k in donated) for k, n in enumerate(nodes)]
             took_over = sum([x.nbytes for x in arrays]) >= policy.FREED_BYTES
-        if took_over or executable.trims:  # before this run allocates (GPT-2 small: peak of 3.3 GB, 4.0 without)
+        if took_over or executable.seconds >= policy.TRIMMED_SECONDS:
             heap.give_back()
         for k in copied:
             arrays[k] = arrays[k].copy()
@@ -103,9 +103,6 @@ def _run(
         fail(error, subgraph)
     for k in executable.donated:
         buffers.untrack(arrays[k])
-    if executable.trims:  # JAX has only now released NumPy's arrays of the previous run (2.5 GB stay, 3.9 without)
-        heap.give_back()
-    executable.trims = took_over
     return values
 
 

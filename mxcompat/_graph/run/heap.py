@@ -8,6 +8,7 @@ makes and frees six arrays: two to four times as long without this, see `policy.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 from collections.abc import Callable
 from functools import cache
@@ -33,7 +34,9 @@ def keep(nbytes: int) -> None:
 
 
 def give_back() -> None:
-    """Return free memory to the system."""
+    """Return free memory to the system, with that of NumPy arrays which XLA has released. JAX drops its references to
+    these only when Python's collector runs, for the youngest objects at least."""
+    gc.collect(0)
     trim = _c_function("malloc_trim")
     if trim is not None:
         trim(0)
