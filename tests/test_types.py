@@ -1,5 +1,6 @@
 """The types for type checkers: the stub of `array` agrees with the class, and `__all__` with the modules."""
 
+import ast
 import importlib
 import inspect
 from importlib.machinery import SourceFileLoader
@@ -50,6 +51,21 @@ def test_the_stub_has_the_signatures_of_the_class(stub):
         if not same:
             wrong.append(f"array.{name}{inspect.signature(actual)}: the stub has {inspect.signature(written)}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_stubs_export_the_names_of_their_modules():
+    stubs = sorted(Path(mx.__file__).parent.rglob("*.pyi"))
+    assert STUB in stubs
+    for stub in stubs:
+        exported = []
+        for path in (stub, stub.with_suffix(".py")):
+            (names,) = (
+                ast.literal_eval(statement.value)
+                for statement in ast.parse(path.read_text()).body
+                if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__"
+            )
+            exported.append(names)
+        assert exported[0] == exported[1], stub
 
 
 @pytest.mark.parametrize("name", PACKAGES)
