@@ -54,10 +54,6 @@ class Numbers(Logic):
         """Return the positions along an axis, in an integer type."""
         return self.space.iota(self.axes.extents[axis], axis, self.axes.rank, type.dtype)
 
-    def settled(self, a: Scalar) -> Scalar:
-        """Return the same value without coefficients."""
-        return self.make(a.type, self.array(a), *self.bounds(a), self.whole(a)) if a.coefs else a
-
     def whole(self, a: Scalar) -> Congruence:
         """Return the congruence of an integer, not only of its base."""
         known = a.congruence
