@@ -116,6 +116,26 @@ def test_integers_beyond_32_bits(call, bits):
     check(lambda mx: eval(call, {"mx": mx, "x": mx.ones(2), "n": 2**bits}), message=False)
 
 
+OF_OTHER_TYPES = """
+mx.sum(x, axis="a"), mx.sum(x, axis=1.0), mx.sum(x, axis=["a"]), x.max(axis="a"), mx.softmax(x, axis="a"),
+mx.argmax(x, axis="a"), mx.sort(x, axis="a"), mx.cumsum(x, axis="a"), mx.topk(x, "a"), mx.partition(x, "a"),
+mx.squeeze(x, axis="a"), mx.expand_dims(x, "a"), mx.flatten(x, "a"), mx.unflatten(x, "a", (1, 1)),
+mx.concatenate([x, x], axis="a"), mx.stack([x], axis="a"), mx.split(x, 1, axis="a"), mx.repeat(x, 2, axis="a"),
+mx.tile(x, "a"), mx.roll(x, "a"), mx.pad(x, "a"), mx.moveaxis(x, "a", 0), mx.swapaxes(x, 0, "a"), mx.eye("a"),
+mx.diag(x, "a"), mx.diagonal(x, axis1="a"), mx.tril(x, "a"), mx.linspace(0, 1, "a"), mx.var(x, ddof="a"),
+mx.fft.fft(x, axis="a"), mx.linalg.cross(x, x, axis="a"), mx.vecdot(x, x, axis="a"), mx.quantize(x, "a"),
+mx.array([1], dtype="float32"), mx.finfo("float32"), mx.can_cast(mx.int8, "int8"), mx.add(x, x, stream="cpu"),
+mx.stream("cpu"), mx.set_default_device("cpu"), mx.set_default_stream("cpu"), mx.set_cache_limit("a")
+"""
+
+
+@pytest.mark.parametrize("call", [ast.unparse(call) for call in ast.parse(f"({OF_OTHER_TYPES})").body[0].value.elts])
+@pytest.mark.parametrize("mx", [real, ours], ids=["real", "ours"])
+def test_an_argument_of_another_type(mx, call):
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        eval(call, {"mx": mx, "x": mx.ones((1, 3))})
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_nan_to_num_of_float64():
     def run(mx):

@@ -58,7 +58,7 @@ class array(Handle):
 
     def __init__(self, val: Any, dtype: Dtype | None = None) -> None:
         if dtype is not None and type(dtype) is not Dtype:
-            raise TypeError(f"array: expected a Dtype, got {type(dtype).__name__}")
+            raise expected("array", "a Dtype", dtype)
         self._node = numbers(val, dtype) or nest_of(val, dtype)
 
     @property

@@ -19,6 +19,7 @@ from mxcompat._jax import jax
 
 from .device import Device, DeviceType, cpu, gpu
 from .device import device_type as as_type
+from .errors import expected
 
 __all__ = [
     "as_device", "default_device", "default_within", "device_count", "device_info", "is_available",
@@ -66,7 +67,7 @@ def as_device(device: Any, function: str) -> Device:
     kind = as_type(device)
     if kind is not None:
         return Device(kind)
-    raise TypeError(f"{function}: expected a Device or a DeviceType, got {type(device).__name__}")
+    raise expected(function, "a Device or a DeviceType", device)
 
 
 def jax_device(device: Device | DeviceType | None = None) -> Any:
@@ -164,7 +165,7 @@ def device_count(device_type: DeviceType) -> int:
     """
     kind = as_type(device_type)
     if kind is None:
-        raise TypeError(f"device_count: expected a DeviceType, got {type(device_type).__name__}")
+        raise expected("device_count", "a DeviceType", device_type)
     return _gpus() if kind is gpu else 1
 
 

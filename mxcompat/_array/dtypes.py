@@ -13,6 +13,7 @@ from mxcompat._graph.ir.aval import Dtype
 from mxcompat._graph.ir.fixed import Fixed
 
 from .array import array
+from .errors import expected
 from .promotion import promote
 
 __all__ = [
@@ -121,9 +122,9 @@ def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
         True
     """
     if not isinstance(dtype, Dtype):
-        raise TypeError(f"isdtype: expected a Dtype, got {type(dtype).__name__}")
+        raise expected("isdtype", "a Dtype", dtype)
     if kind is None:
-        raise TypeError("isdtype: expected a kind, got None")
+        raise expected("isdtype", "a kind", kind)
     return any(_is_of(dtype, k) for k in (kind if isinstance(kind, tuple) else (kind,)))
 
 
@@ -187,10 +188,10 @@ def can_cast(from_: array | Dtype, to: Dtype) -> bool:
         (True, False)
     """
     if not isinstance(to, Dtype):
-        raise TypeError(f"can_cast: expected a Dtype, got {type(to).__name__}")
+        raise expected("can_cast", "a Dtype", to)
     dtype = _dtype_of(from_)
     if from_ is None:
-        raise TypeError("can_cast: expected an array or a Dtype, got NoneType")
+        raise expected("can_cast", "an array or a Dtype", from_)
     if dtype is None:
         raise ValueError("[can_cast] `from_` must be an array or a dtype.")
     return promote(dtype, to) is to
@@ -198,7 +199,7 @@ def can_cast(from_: array | Dtype, to: Dtype) -> bool:
 
 def _checked(arg: Any, name: str) -> Dtype:
     if not isinstance(arg, Dtype):
-        raise TypeError(f"{name}: expected a Dtype, got {type(arg).__name__}")
+        raise expected(name, "a Dtype", arg)
     return arg
 
 

@@ -23,6 +23,7 @@ from mxcompat._jax import is_array, is_tracer
 from . import devices
 from .array import array
 from .device import gpu
+from .errors import incompatible
 
 __all__ = [
     "clear_cache", "get_active_memory", "get_array_buffer_size", "get_cache_memory", "get_memory_limit",
@@ -225,7 +226,7 @@ def _bytes(name: str, limit: int) -> int:
     except TypeError:
         count = -1
     if not 0 <= count < 1 << 64:
-        raise TypeError(f"set_{name}_limit: expected a number of bytes, got {limit!r}")
+        raise incompatible(f"set_{name}_limit", f"Expected a number of bytes, got {limit!r}.")
     return count
 
 

@@ -14,6 +14,7 @@ from mxcompat._jax import is_imported, jax
 
 from .device import Device, DeviceType, device_type
 from .devices import as_device, default_device, default_within, require
+from .errors import expected
 
 __all__ = [
     "Stream", "StreamContext", "ThreadLocalStream", "check_stream", "clear_streams", "default_stream", "new_stream",
@@ -133,7 +134,7 @@ def set_default_stream(stream: Stream) -> None:
         >>> mx.set_default_stream(before)
     """
     if type(stream) is not Stream:
-        raise TypeError(f"set_default_stream: expected a Stream, got {type(stream).__name__}")
+        raise expected("set_default_stream", "a Stream", stream)
     _thread.streams[stream.device] = stream
     refusal = _refusal(stream)
     if refusal != here.refused and stream.device == default_device():
@@ -219,7 +220,7 @@ def _resolve(s: Any, function: str) -> Stream:
         return _thread.own[s]
     if isinstance(s, Device) or device_type(s) is not None:
         return default_stream(s)
-    raise TypeError(f"{function}: expected a stream or a device, got {type(s).__name__}")
+    raise expected(function, "a stream or a device", s)
 
 
 def _refusal(s: Stream) -> str | None:
@@ -261,7 +262,7 @@ class StreamContext:
 
     def __init__(self, s: Stream | ThreadLocalStream | Device | DeviceType) -> None:
         if not isinstance(s, (Stream, Device)) and device_type(s) is None:
-            raise TypeError(f"StreamContext: expected a stream or a device, got {type(s).__name__}")
+            raise expected("StreamContext", "a stream or a device", s)
         self._stream = s
         self._before: list[tuple[Device | None, Stream]] = []
 

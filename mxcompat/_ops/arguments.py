@@ -16,8 +16,9 @@ from mxcompat._graph.ir.aval import Dtype, check_axes
 from mxcompat._graph.ir.node import Node
 
 __all__ = [
-    "INVALID", "any_number", "axes_of", "axis_of", "check_axis_types", "flag", "integer", "integers", "is_sequence",
-    "plain", "require_array", "require_axis", "require_dtype", "require_ints", "require_text", "shape_of", "variadic",
+    "INVALID", "any_integer", "any_number", "axes_of", "axis_of", "check_axis_types", "flag", "integer", "integers",
+    "is_sequence", "plain", "require_array", "require_axis", "require_dtype", "require_ints", "require_text",
+    "shape_of", "variadic",
 ]  # fmt: skip
 
 INVALID = "Invalid axis {axis} for array with {ndim} dimensions."
@@ -27,9 +28,17 @@ OUT_OF_BOUNDS = "[{name}] Axis {axis} is out of bounds for array with {ndim} dim
 _LOW, _HIGH = -(2**31), 2**31 - 1
 
 
+def any_integer(value: Any) -> int:
+    """Return a value as an int of any size. Raises TypeError, with MLX's words, if it is not an integer."""
+    try:
+        return index(value)
+    except TypeError:
+        raise expected("", "an int", value) from None
+
+
 def integer(value: Any) -> int:
     """Return a value as a plain int. Raises TypeError if it is not a 32-bit integer."""
-    n = index(value)
+    n = value if type(value) is int else any_integer(value)
     if not _LOW <= n <= _HIGH:
         raise incompatible("", f"expected an int of 32 bits, got {n}.")
     return n
@@ -37,7 +46,7 @@ def integer(value: Any) -> int:
 
 def _size(value: Any) -> int:
     """Return one size of a shape as a plain int. Raises OverflowError beyond 32 bits, and TypeError beyond 64."""
-    n = index(value)
+    n = any_integer(value)
     if not -(2**63) <= n < 2**63:
         raise incompatible("", f"expected an int of 64 bits, got {n}.")
     if not _LOW <= n <= _HIGH:
@@ -118,7 +127,7 @@ def axis_of(axis: Any, ndim: int, name: str = "", message: str = OUT_OF_BOUNDS) 
         IndexError: if there is no such axis.
         TypeError: if `axis` is not a 32-bit integer.
     """
-    k = index(axis)
+    k = axis if type(axis) is int else any_integer(axis)
     place = k + ndim if k < 0 else k
     if not 0 <= place < ndim:
         integer(k)

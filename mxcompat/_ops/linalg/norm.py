@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from operator import index
 from typing import Any
 
 from mxcompat._array.array import array, wrap
@@ -14,7 +13,7 @@ from mxcompat._graph.ir.aval import Aval, aval, complex64, float32, from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jax, jnp
 
-from ..arguments import INVALID, any_number, axis_of, flag, integer, integers, is_sequence, require_array
+from ..arguments import INVALID, any_integer, any_number, axis_of, flag, integer, integers, is_sequence, require_array
 from ..define import as_float, broadcast, op
 from ..reductions.extremes import largest, smallest
 from .common import INEXACT, check_matrix
@@ -224,4 +223,4 @@ def cross(a: array, b: array, axis: int = -1, *, stream: Any = None) -> array:
         array([0, 0, 1], dtype=int32)
     """
     check_stream(stream)
-    return wrap(apply(CROSS, (require_array(a, "cross"), require_array(b, "cross")), (index(axis),)))
+    return wrap(apply(CROSS, (require_array(a, "cross"), require_array(b, "cross")), (any_integer(axis),)))

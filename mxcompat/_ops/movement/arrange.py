@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.trace_stack import any_shape, innermost_trace
 from mxcompat._jax import jax, jnp
 
-from ..arguments import axis_of, integer, integers, is_sequence, plain, require_array, variadic
+from ..arguments import any_integer, axis_of, integer, integers, is_sequence, plain, require_array, variadic
 from ..define import broadcast, op
 from ..elementwise.by_bits import by_bits
 from ..examples import example
@@ -285,7 +284,7 @@ def roll(
             )
         shifts = shifts[: len(axes)]  # type: ignore[arg-type]
     else:
-        axes = None if axis is None else (index(axis),)  # type: ignore[arg-type]
+        axes = None if axis is None else (any_integer(axis),)  # type: ignore[arg-type]
         shifts = (sum(integers(shift)) if several else integer(shift),)
     numbers = tuple([operands.scalar_node(n, _int32) for n in shifts])
     return wrap(apply(ROLL, (x, *numbers), (axes,)))
@@ -367,8 +366,8 @@ def as_strided(
     check_stream(stream)
     x = require_array(a, "as_strided")
     sizes = x.aval.shape if shape is None else plain(shape)
-    steps = _row_major(sizes) if strides is None else plain(strides, index)
-    start, size = index(offset), x.aval.size
+    steps = _row_major(sizes) if strides is None else plain(strides, any_integer)
+    start, size = any_integer(offset), x.aval.size
     if not 0 <= start < 2**64:
         raise incompatible("as_strided", f"offset must not be negative, got {start}.")
     missing = _reached(sizes, steps, start)[1] + 1 - size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 from mxcompat._array.array import array, wrap
@@ -14,7 +13,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jax, jnp
 
-from ..arguments import axis_of, integer, require_array, require_dtype
+from ..arguments import any_integer, axis_of, integer, require_array, require_dtype
 from ..define import op
 from ..elementwise.by_bits import by_bits
 from ..examples import example
@@ -80,7 +79,9 @@ def diagonal(a: array, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: 
         array([0, 4], dtype=int32)
     """
     check_stream(stream)
-    return wrap(apply(DIAGONAL, (require_array(a, "diagonal"),), (integer(offset), index(axis1), index(axis2))))
+    return wrap(
+        apply(DIAGONAL, (require_array(a, "diagonal"),), (integer(offset), any_integer(axis1), any_integer(axis2)))
+    )
 
 
 def _diag_aval(a: Aval, k: int) -> Aval:
@@ -186,7 +187,7 @@ def trace(
     """
     check_stream(stream)
     x = cast(require_array(a, "trace"), None if dtype is None else require_dtype(dtype, "trace"))
-    return wrap(apply(TRACE, (x,), (integer(offset), index(axis1), index(axis2))))
+    return wrap(apply(TRACE, (x,), (integer(offset), any_integer(axis1), any_integer(axis2))))
 
 
 def _triangle_aval(a: Aval, k: int, upper: bool) -> Aval:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from operator import index
 from typing import Any
 
 from mxcompat._array.array import array, wrap, wrap_all
@@ -16,7 +15,7 @@ from mxcompat._graph.ir.aval import Aval, aval, format_shape, from_numpy
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._jax import jax, jnp
 
-from ..arguments import axis_of, integer, integers, is_sequence, require_array
+from ..arguments import any_integer, axis_of, integer, integers, is_sequence, require_array
 from ..creation.filled import CONSTANT
 from ..define import op
 from ..elementwise.by_bits import by_bits
@@ -236,7 +235,7 @@ def split(a: array, /, indices_or_sections: int | Sequence[int], axis: int = 0, 
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "split")
     sections = integers(indices_or_sections) if is_sequence(indices_or_sections) else integer(indices_or_sections)
-    return wrap_all(apply(SPLIT, (x,), (sections, index(axis))))
+    return wrap_all(apply(SPLIT, (x,), (sections, any_integer(axis))))
 
 
 def _unstack_avals(a: Aval, axis: int) -> tuple[Aval, ...]:
@@ -272,7 +271,7 @@ def unstack(x: array, /, *, axis: int = 0, stream: Any = None) -> tuple[array, .
         (array([1, 0], dtype=float32), array([0, 1], dtype=float32))
     """
     check_stream(stream)
-    node = apply(UNSTACK, (require_array(x, "unstack"),), (index(axis),))
+    node = apply(UNSTACK, (require_array(x, "unstack"),), (any_integer(axis),))
     return tuple(wrap_all(node))
 
 
@@ -322,7 +321,7 @@ def repeat(array: array, /, repeats: int, axis: int | None = None, *, stream: An
     check_stream(stream)
     if getattr(repeats, "ndim", 0):
         raise incompatible("repeat", "Expected one number of repeats for all elements.")
-    axis = None if axis is None else index(axis)
+    axis = None if axis is None else any_integer(axis)
     return wrap(apply(REPEAT, (require_array(array, "repeat"),), (integer(repeats), axis)))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 from mxcompat._array.array import array, wrap
@@ -17,7 +16,7 @@ from mxcompat._graph.ir.aval import aval, format_shape
 from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jnp
 
-from ..arguments import axis_of, integer, integers, is_sequence, plain, require_array
+from ..arguments import any_integer, axis_of, integer, integers, is_sequence, plain, require_array
 from ..define import op
 
 __all__ = ["RESHAPE", "expand_dims", "flatten", "reshape", "squeeze", "unflatten"]
@@ -164,7 +163,7 @@ def unflatten(a: array, /, axis: int, shape: Sequence[int], *, stream: Any = Non
                [4, 5, 6, 7]], dtype=int32)
     """
     check_stream(stream)
-    return wrap(apply(UNFLATTEN, (require_array(a, "unflatten"),), (index(axis), plain(shape))))
+    return wrap(apply(UNFLATTEN, (require_array(a, "unflatten"),), (any_integer(axis), plain(shape))))
 
 
 def _squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -214,7 +213,7 @@ def squeeze(a: array, /, axis: int | Sequence[int] | None = None, *, stream: Any
 
 
 def _axes(axis: Any) -> tuple[int, ...]:
-    return integers(axis) if is_sequence(axis) else (index(axis),)
+    return integers(axis) if is_sequence(axis) else (any_integer(axis),)
 
 
 def _expanded(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import index
 from typing import Any
 
 from mxcompat._array.array import array, wrap
@@ -17,7 +16,7 @@ from mxcompat._graph.ir.node import apply
 from mxcompat._graph.policy import MOST_ENTRIES
 from mxcompat._jax import jnp
 
-from ..arguments import axis_of, integer, plain, require_array
+from ..arguments import any_integer, axis_of, integer, plain, require_array
 from ..define import op
 
 __all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpose"]
@@ -158,7 +157,7 @@ def swapaxes(a: array, /, axis1: int, axis2: int, *, stream: Any = None) -> arra
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "swapaxes")
-    return wrap(apply(TRANSPOSE, (x,), (_swap(x.aval.ndim, index(axis1), index(axis2), "swapaxes"),)))
+    return wrap(apply(TRANSPOSE, (x,), (_swap(x.aval.ndim, any_integer(axis1), any_integer(axis2), "swapaxes"),)))
 
 
 def moveaxis(a: array, /, source: int, destination: int, *, stream: Any = None) -> array:
@@ -182,4 +181,4 @@ def moveaxis(a: array, /, source: int, destination: int, *, stream: Any = None) 
     """
     check_stream(stream)
     x = a._node if type(a) is array else require_array(a, "moveaxis")
-    return wrap(apply(TRANSPOSE, (x,), (_move(x.aval.ndim, index(source), index(destination)),)))
+    return wrap(apply(TRANSPOSE, (x,), (_move(x.aval.ndim, any_integer(source), any_integer(destination)),)))

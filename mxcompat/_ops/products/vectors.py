@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from mxcompat._graph.ir.aval import Aval, aval, from_numpy
 from mxcompat._graph.ir.node import apply
 from mxcompat._jax import jnp
 
-from ..arguments import axis_of, require_array
+from ..arguments import any_integer, axis_of, require_array
 from ..define import broadcast, op
 from ..movement.diagonals import sum_dtype
 from .matmul import common, contract, inexact, wide
@@ -135,7 +134,7 @@ def vecdot(a: array, b: array, /, axis: int = -1, *, stream: Any = None) -> arra
         array([3, 3], dtype=float32)
     """
     check_stream(stream)
-    return wrap(apply(VECDOT, (require_array(a, "vecdot"), require_array(b, "vecdot")), (index(axis),)))
+    return wrap(apply(VECDOT, (require_array(a, "vecdot"), require_array(b, "vecdot")), (any_integer(axis),)))
 
 
 def _kron_aval(a: Aval, b: Aval) -> Aval:

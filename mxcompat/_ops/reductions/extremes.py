@@ -17,7 +17,7 @@ from mxcompat._graph.ir.node import apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._jax import jnp, lax, lazy
 
-from ..arguments import INVALID, axis_of, flag, require_array
+from ..arguments import INVALID, any_integer, axis_of, flag, require_array
 from ..define import op, same
 from ..examples import example
 from .blocks import found_in_blocks
@@ -262,7 +262,7 @@ def _argument(record: Op, which: str) -> Callable[..., array]:
     def function(a: array, /, axis: int | None = None, keepdims: bool = False, *, stream: Any = None) -> array:
         check_stream(stream)
         node = require_array(a, name)
-        axis, kept = None if axis is None else operator.index(axis), flag(keepdims, name, "keepdims")
+        axis, kept = None if axis is None else any_integer(axis), flag(keepdims, name, "keepdims")
         if node.aval.size == 0:
             raise ValueError(f"[{name}] Cannot {name} reduce zero size array.")
         k = None if axis is None else axis_of(axis, node.aval.ndim, message=INVALID)

@@ -6,7 +6,6 @@ If one side of the partition has few elements, only those are sorted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 from mxcompat._array.array import array, wrap
@@ -17,7 +16,7 @@ from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._jax import jax, jnp, lax
 
-from ..arguments import integer, require_array
+from ..arguments import any_integer, integer, require_array
 from ..define import op
 from ..examples import example
 from .sorting import (
@@ -98,7 +97,7 @@ def _place(name: str, node: Node, kth: int, axis: Any, gap: str) -> tuple[int, i
     kth = integer(kth)
     if not -size <= kth < size:
         shape = (node.aval.size,) if k is None else node.aval.shape
-        place = 0 if k is None else index(axis)
+        place = 0 if k is None else any_integer(axis)
         raise ValueError(
             f"[{name}] Received invalid kth {kth}{gap}along axis {place} for array with shape: {format_shape(shape)}"
         )
@@ -198,7 +197,7 @@ def topk(a: array, /, k: int, axis: int | None = -1, *, stream: Any = None) -> a
     size = node.aval.size if place is None else shape[place]
     k = integer(k)
     if not 0 <= k <= size:
-        at = 0 if axis is None else index(axis)
+        at = 0 if axis is None else any_integer(axis)
         of = format_shape((size,) if place is None else shape)
         raise ValueError(f"[topk] Received invalid k={k} along axis {at} for array with shape: {of}")
     return wrap(apply(_TOPK, (node,), (k, place)))
