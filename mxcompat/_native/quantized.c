@@ -6,7 +6,7 @@
 
 enum { QUIET_WORK = 1 << 16 }; /* maximum number of elements for which the interpreter's lock is kept */
 
-static _Thread_local double shared_seconds; /* the CPU time of this thread in kernels that XLA's programs call, too */
+static _Thread_local double in_kernels; /* the CPU time of this thread in kernels that XLA's programs call, too */
 
 static double thread_seconds(void) {
     struct timespec now;
@@ -20,12 +20,12 @@ static double thread_seconds(void) {
         Py_BEGIN_ALLOW_THREADS                                                                                        \
         statement;                                                                                                    \
         Py_END_ALLOW_THREADS                                                                                          \
-        shared_seconds += thread_seconds() - start;                                                                   \
+        in_kernels += thread_seconds() - start;                                                                       \
     } while (0)
 
-/* own_seconds(): return the CPU seconds of this thread, without the ones in kernels that XLA's programs call, too. */
-static PyObject *own_seconds(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
-    return PyFloat_FromDouble(thread_seconds() - shared_seconds);
+/* seconds_in_kernels(): return the CPU seconds of this thread in kernels that XLA's programs call, too. */
+static PyObject *seconds_in_kernels(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
+    return PyFloat_FromDouble(in_kernels);
 }
 
 /* The buffers of arguments. Each argument is C-contiguous, or None. */
@@ -365,7 +365,7 @@ static PyMethodDef functions[] = {
     FAST("attend", attend_in_c),
     {"choose_instructions", choose_instructions, METH_O, NULL},
     {"uses_tiles", uses_tiles, METH_NOARGS, NULL},
-    {"own_seconds", own_seconds, METH_NOARGS, NULL},
+    {"seconds_in_kernels", seconds_in_kernels, METH_NOARGS, NULL},
     {NULL},
 };
 

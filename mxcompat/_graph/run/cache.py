@@ -38,15 +38,16 @@ class Record:
         alias_of: maps each scalar to the first scalar that was the same number in every run so far.
         lock: held by the thread that compiles the Program.
         host_runs, host_best: the number of runs in NumPy, and the shortest one, in seconds.
-        host_seconds: the thread time of these runs, without that in C code which XLA's programs call, too.
+        kernel_seconds: the CPU time of these runs in C code which XLA's programs call, too, in this thread.
+        host_seconds: their other CPU time in this thread.
         xla_runs, xla_best: the number of timed runs of the executable, and the shortest, in seconds.
         prefer_xla: True once the executable is chosen over NumPy.
         only: the executable for reproducible runs.
     """
 
     __slots__ = (
-        "alias_of", "compiled", "failed", "host_best", "host_runs", "host_seconds", "lock", "only", "pending",
-        "prefer_xla", "runs_while_compiling", "seen", "varying", "xla_best", "xla_runs",
+        "alias_of", "compiled", "failed", "host_best", "host_runs", "host_seconds", "kernel_seconds", "lock", "only",
+        "pending", "prefer_xla", "runs_while_compiling", "seen", "varying", "xla_best", "xla_runs",
     )  # fmt: skip
 
     def __init__(self, program: Program, scalars: tuple) -> None:
@@ -61,19 +62,19 @@ class Record:
         self.lock = threading.Lock()
         self.host_runs = self.xla_runs = 0
         self.prefer_xla = False
-        self.host_seconds = 0.0
+        self.host_seconds = self.kernel_seconds = 0.0
         self.host_best = self.xla_best = float("inf")
 
     @property
     def age(self) -> str:
         return f"seen {self.host_runs} times before" if self.host_runs else "seen for the first time"
 
-    def is_heavy(self, taken: float, compiling: float) -> bool:
+    def is_heavy(self, compiling: float) -> bool:
         """Return True if the Program is compiled early, because of the time of a run in NumPy that XLA may save: it is
-        long compared with the compile, and a large share of the run. `taken` is the sum of all runs."""
-        saved = taken / max(self.host_runs, 1)
+        long compared with the compile, and a large share of the run."""
+        saved = self.host_seconds / max(self.host_runs, 1)
         is_long = saved > policy.HEAVY_SECONDS and compiling < policy.HEAVY_RUNS * saved
-        return is_long and saved > policy.SAVED_SHARE * self.host_best
+        return is_long and self.host_seconds > policy.SAVED_SHARE * (self.host_seconds + self.kernel_seconds)
 
     def vary(self, scalars: tuple) -> None:
         if scalars is self.seen:

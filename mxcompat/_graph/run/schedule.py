@@ -222,7 +222,7 @@ def _on_host(
     if known == math.inf or (known > policy.HOPELESS * compiling + importing and donated not in record.pending):
         return None  # an op without a host rule would be compiled separately
     taken = record.host_seconds or (takes if host.is_repeated(program) else 0.0)
-    heavy = record.is_heavy(taken, compiling) and not host.is_quick(program)
+    heavy = record.is_heavy(compiling) and not host.is_quick(program)
     least = policy.HEAVY_SHARE * (compiling + importing) if heavy else policy.HOT_SHARE * compiling
     hot = taken > least and (heavy or events.stats.host_seconds >= policy.HOPELESS * importing)
     if hot and is_huge(subgraph.structure.code):
