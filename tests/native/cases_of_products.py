@@ -37,6 +37,7 @@ def _of_products() -> Iterator[Case]:
     sizes_of_halves = (True, 1, 99, 35, 1, 1, 1, 35)
     yield Case("multiply_stored", "bfloat16", multiply, (*halves, *[None] * 5, bytes([BRAIN] * 5), *sizes_of_halves))
     yield Case("uses_tiles", "of this processor", native.uses_tiles, ())
+    yield Case("seconds_in_kernels", "of this thread", native.seconds_in_kernels, ())
     yield Case("multiply_stored", "too few arguments", multiply, arguments[:-1], TypeError)
     yield Case("multiply_stored", "kinds that are no bytes", multiply, changed(8, [1, 2]), TypeError)
     yield Case("multiply_stored", "kinds that do not exist", multiply, changed(8, bytes([99] * 5)), ValueError)
