@@ -31,9 +31,11 @@ SAVED_SHARE = 1 / 2
 
 A compile saves none of the time in C code that XLA's programs call, too. Only the other CPU time counts here, for
 `HEAVY_SHARE` and for `HOT_SHARE`. (With wall time, a program would become hot too early on a busy machine, where its
-compile takes longer, too.) A token of Qwen2 0.5B with 4 bits takes 57 ms in NumPy, of which C takes 36, and 42 to 51 in
-XLA. When its compile began after two tokens, the import of JAX stopped the third one for 1 to 1.4 s, and 16 tokens took
-3 s. They take 1.1 s, and the compile begins after 40 tokens.
+compile takes longer, too.)
+
+A token of Qwen2 0.5B with 4 bits takes 57 ms in NumPy, of which C takes 36. In XLA it takes 42 to 51 ms. When its
+compile began after two tokens, the import of JAX stopped the third one for 1 to 1.4 s. 16 tokens then took 3 s. They
+take 1.1 s, and the compile begins after 40 tokens.
 """
 
 HOT_SHARE = 1 / 2

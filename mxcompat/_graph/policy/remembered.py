@@ -9,11 +9,11 @@ HELD_SHARE = 0.75
 eviction sorts them all, and on the disk reads the whole directory, so it should be rare."""
 
 TRIMMED_SECONDS = 0.3
-"""Free memory is returned to the system after a compile, or a run op by op, that took at least this long, and before an
-executable runs again that took as long the last time.
+"""The duration of a run from which free memory is returned to the system: after a compile, after a run op by op, and
+before an executable runs again.
 
 400 MB are free after a forward pass of BERT, in several threads' heaps. To return them and allocate them again takes
-0.05 s. The training of GPT-2 small keeps 1 GB after its first step, and 0.7 GB after later ones; its peak is 3.0 GB,
+0.05 s. The training of GPT-2 small keeps 1 GB after its first step, and 0.7 GB after later ones. Its peak is 3.0 GB,
 and 3.7 without this. Its steps take as long as before, as do those of ViT, BERT and Whisper's encoder.
 """
 

@@ -1,8 +1,9 @@
 """The heap: keep the memory of freed arrays in the process, for new arrays.
 
 By default, glibc returns free memory at the end of the heap to the system at once, and allocating it again costs page
-faults. MLX keeps freed memory for the same reason. Settings of glibc in the environment take precedence (a step that
-makes and frees six arrays: two to four times as long without this, see `policy.KEPT_BYTES`).
+faults. MLX keeps freed memory for the same reason. Without this, a step that makes and frees six arrays takes two to
+four times as long (`policy.KEPT_BYTES`). Settings of glibc in the environment take precedence. Before and after long
+runs, free memory goes back to the system (`policy.TRIMMED_SECONDS`).
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def _on_host(
     record = program.record or cache.record_of(program, scalars)  # an existing record notes the scalars when it runs
     light = takes < policy.LIGHT_SECONDS
     if light and not record.host_runs and not host.is_repeated(program):
-        return OpByOp(program, scalars, donated, True, True, False, record.age)  # whatever its compile would take
+        return OpByOp(program, scalars, donated, True, True, False, record.age)  # however long its compile would take
     compiling = compile_seconds(program)
     importing = 0.0 if is_imported() else policy.IMPORT_SECONDS
     known = min(takes, record.host_best)
