@@ -11,6 +11,7 @@ import pytest
 
 import mxcompat.core as mx
 from mxcompat._graph.run import background, blas, parts
+from mxcompat._ops.elementwise import erf as erf_module
 from mxcompat._ops.elementwise.erf import erf
 from mxcompat._ops.products import contraction
 
@@ -87,6 +88,27 @@ def test_products(case: str) -> None:
 def test_the_error_function() -> None:
     x = data(300_001)
     np.testing.assert_allclose(erf(x), np.array(real.erf(real.array(x))), rtol=1e-6, atol=1e-6)
+
+
+def test_the_error_function_in_c_and_in_numpy(monkeypatch) -> None:
+    """Assert that C and NumPy return the same bits."""
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 3.95, -3.95, 3.9500003, 1e30], np.float32)
+    x = np.concatenate([np.linspace(-5, 5, 100_003, dtype=np.float32), np.repeat(special, 2)])
+    result = erf(x)
+    assert erf(x[::-2][:, None]).tobytes() == result[::-2].tobytes()
+    monkeypatch.setattr(erf_module, "native", None)
+    assert erf(x).tobytes() == result.tobytes()
+
+
+def test_the_gradients_of_transposed_weights_are_laid_out_like_the_weights() -> None:
+    """Assert that an optimizer need not copy the gradients of linear layers."""
+    x, w, g = data(4, 5, 7), data(3, 7), data(4, 5, 3)
+    expected = contraction.pull_product(g, x, np.ascontiguousarray(w.T), (True, True))
+    assert expected[1].flags.c_contiguous
+    result = contraction.pull_product(g, x, w.T, (True, True))
+    assert result[1].T.flags.c_contiguous
+    for one, other in zip(result, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_a_gradient_divides_its_products(monkeypatch) -> None:

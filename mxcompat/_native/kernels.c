@@ -93,6 +93,14 @@ static uint16_t to_brain(float value) {
 
 static const float E2M1_VALUES[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
+/* The coefficients of the error function in `_ops/elementwise/erf.py`, and the bits of the float 3.95. */
+static const uint32_t ERF_LIMIT = 0x407CCCCD;
+static const double ERF_ABOVE[] = {
+    -1.2966840607434883e-08, 4.640390388967881e-06,  3.779354020568983e-04, 3.8433735390767435e-03,
+    5.427475616584058e-02,   1.8516924416423225e-01, 1.1283791692258276};
+static const double ERF_BELOW[] = {6.269209189743629e-05,  1.3040612723177157e-03, 1.5443718772419589e-02,
+                                   1.1391104588569873e-01, 4.9743537910476743e-01, 1.0};
+
 /* Find the byte in which code k begins, and the code's shift in this byte. Both repeat for every eight codes. */
 #define BYTE_OF(bits, k) ((k) * (bits) / 8)
 #define SHIFT_OF(bits, k) ((k) * (bits) % 8)

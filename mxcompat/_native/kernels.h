@@ -83,6 +83,7 @@ typedef struct {
     Sums sums;
     Cast widen[2], narrow[2]; /* casts from and to BFLOAT16 and FLOAT16 */
     Cast powers;              /* cast from E8M0 to floats */
+    Cast erf;                 /* the error function of floats */
     Rescale rescale;
     Exponentials exponentials;
     Tile tile;
@@ -146,6 +147,7 @@ size_t item_size(int kind);
 void to_floats(int kind, const void *from, float *to, size_t count);
 void from_floats(int kind, const float *from, void *to, size_t count);
 void cast_all(int kind, int back, const void *from, void *to, size_t count);
+void erf_of_all(const float *from, float *to, size_t count);
 
 /* Unpack groups of elements to `out`. Integer codes are multiplied by their scale and added to their bias, each rounded
    to `step_kind`. Elements of other kinds are multiplied by their scale and `unit`. */

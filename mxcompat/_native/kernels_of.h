@@ -201,6 +201,23 @@ TARGET static void NAME(powers)(const void *source, void *target, size_t count) 
         out[k] = from[k] == 0 ? 1u << 22 : (uint32_t)from[k] << 23;
 }
 
+/* Compute the error function: x times a rational function of x squared, see `_ops/elementwise/erf.py`. */
+TARGET static void NAME(erf)(const void *source, void *target, size_t count) {
+    const uint32_t *from = source;
+    float *out = target;
+    for (size_t k = 0; k < count; k++) { /* GCC makes vectors of it only if the comparisons are those of integers */
+        uint32_t size = from[k] & 0x7FFFFFFF, limited = size < ERF_LIMIT ? size : ERF_LIMIT;
+        double x = float_of((from[k] & 0x80000000) | (size > 0x7F800000 ? size : limited)), square = x * x, above, below;
+        above = ERF_ABOVE[0];
+        for (size_t i = 1; i < sizeof ERF_ABOVE / sizeof *ERF_ABOVE; i++)
+            above = above * square + ERF_ABOVE[i];
+        below = ERF_BELOW[0];
+        for (size_t i = 1; i < sizeof ERF_BELOW / sizeof *ERF_BELOW; i++)
+            below = below * square + ERF_BELOW[i];
+        out[k] = (float)(x * above / below);
+    }
+}
+
 /* Round floats to half precision. */
 TARGET static INLINE V NAME(rounded)(int kind, V x) {
     uint16_t halves[LANES];
@@ -345,6 +362,7 @@ static const Kernels NAME(kernels) = {
     .widen = {NAME(widen_BFLOAT16), NAME(widen_FLOAT16)},
     .narrow = {NAME(narrow_BFLOAT16), NAME(narrow_FLOAT16)},
     .powers = NAME(powers),
+    .erf = NAME(erf),
     .rescale = NAME(rescale),
     .exponentials = NAME(exponentials),
     .tile_rows = TILE_ROWS,

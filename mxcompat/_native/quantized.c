@@ -196,6 +196,27 @@ static PyObject *cast_halves(PyObject *Py_UNUSED(module), PyObject *const *args,
     return Py_NewRef(Py_None);
 }
 
+/* erf(to, from): compute the error function of float32. */
+static PyObject *erf_in_c(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    Views views;
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "erf takes 2 arguments");
+    if (see(&views, args, 2) < 0)
+        return NULL;
+    const Py_buffer *v = views.views;
+    size_t length = (size_t)v[0].len / sizeof(float);
+    int fits = holds(&v[0], length, 1, 32, 0) && holds(&v[1], length, 1, 32, 0);
+    if (fits) {
+        Py_BEGIN_ALLOW_THREADS
+        erf_of_all(v[1].buf, v[0].buf, length);
+        Py_END_ALLOW_THREADS
+    }
+    release(&views);
+    if (!fits)
+        return PyErr_Format(PyExc_ValueError, "erf: the arrays do not fit each other");
+    return Py_NewRef(Py_None);
+}
+
 /* convolve(out, x, other, numbers): fill `out` with a convolution, or with the gradient of its weights. `numbers` is a
    buffer of 64-bit integers, as for `convolve_for_xla`. All arrays are float32. */
 static PyObject *convolve_arrays(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
@@ -361,6 +382,7 @@ static PyMethodDef functions[] = {
     FAST("multiply_stored", multiply_stored),
     FAST("unpack_stored", unpack_stored),
     FAST("cast_halves", cast_halves),
+    FAST("erf", erf_in_c),
     FAST("convolve", convolve_arrays),
     FAST("attend", attend_in_c),
     {"choose_instructions", choose_instructions, METH_O, NULL},

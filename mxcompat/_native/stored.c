@@ -1,4 +1,4 @@
-/* Casts between floats and elements that are stored in less than float32. */
+/* Casts between floats and elements that are stored in less than float32, and the error function. */
 #include "kernels.h"
 #include <string.h>
 
@@ -64,6 +64,22 @@ static void cast_some(void *context, size_t first, size_t last, size_t participa
 void cast_all(int kind, int back, const void *from, void *to, size_t count) {
     Casting casting = {kind, back, from, to};
     parallel_for(count, CAST_AT_ONCE, cast_some, &casting);
+}
+
+typedef struct {
+    const float *from;
+    float *to;
+} Floats;
+
+static void erf_of_some(void *context, size_t first, size_t last, size_t participant) {
+    const Floats *f = context;
+    (void)participant;
+    kernels()->erf(f->from + first, f->to + first, last - first);
+}
+
+/* Compute the error function of floats. */
+void erf_of_all(const float *from, float *to, size_t count) {
+    parallel_for(count, CAST_AT_ONCE, erf_of_some, &(Floats){from, to});
 }
 
 static void unpack_groups(void *context, size_t first, size_t last, size_t participant) {

@@ -71,6 +71,11 @@ def _of_casts() -> Iterator[Case]:
     yield Case("cast_halves", "a kind that is no number", cast, (wide, half, "float16", False), TypeError)
     yield Case("cast_halves", "another length", cast, (wide[:39], half, HALF, False), ValueError)
     yield Case("cast_halves", "no buffer", cast, (wide, 3, HALF, False), TypeError)
+    erf = native.erf
+    yield Case("erf", "floats", erf, (np.empty(40, np.float32), wide))
+    yield Case("erf", "too few arguments", erf, (wide,), TypeError)
+    yield Case("erf", "another length", erf, (wide[:39].copy(), wide), ValueError)
+    yield Case("erf", "no buffer", erf, (wide, 3), TypeError)
 
 
 def _of_attention() -> Iterator[Case]:

@@ -16,6 +16,7 @@ import numpy as np
 from mxcompat._graph.policy import CACHED_ELEMENTS, LARGE_ELEMENTS, MANY_ROWS, PARTS_PER_THREAD
 from mxcompat._graph.run.parts import in_parts, threads
 from mxcompat._jax import jax, jnp, lazy
+from mxcompat._native import native
 
 from .host_log import log
 from .slopes import with_slope
@@ -32,14 +33,18 @@ _ERF_BELOW = (
     4.9743537910476743e-01, 1.0,
 )  # fmt: skip
 """Coefficients of a rational function of x squared, fitted to erf(x) / x with a relative error of 2e-9 for |x| up to
-`_ERF_LIMIT`. Beyond this limit, erf(x) rounds to 1 in float32."""
+`_ERF_LIMIT`. Beyond this limit, erf(x) rounds to 1 in float32. `_native/kernels.c` has the same coefficients."""
 
 
 def erf(x: Any) -> Any:
     """Return the error function of float32 or float64 numbers, accurate to a rounding."""
     if x.dtype == np.float64 or x.size <= MANY_ROWS:
         return _each(math.erf, x)
-    return _blockwise(_fitted_erf, x)
+    if native is None:
+        return _blockwise(_fitted_erf, x)
+    out = np.empty(x.shape, np.float32)
+    native.erf(out, np.ascontiguousarray(x))
+    return out
 
 
 def _fitted_erf(x: Any) -> Any:

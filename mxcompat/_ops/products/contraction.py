@@ -24,6 +24,7 @@ from mxcompat._graph.policy import (
     SEPARATE_ELEMENTS,
 )
 from mxcompat._graph.run.blas import is_limited
+from mxcompat._graph.run.kernel_time import as_fast_as_xla
 from mxcompat._graph.run.parts import in_parts, threads
 
 __all__ = [
@@ -77,8 +78,13 @@ def times(x: Any, y: Any) -> Any:
 
 def _by_blas(x: Any, y: Any) -> Any:
     """Return a product, computed by several threads if it is long."""
-    if x.ndim > 1 and y.ndim > 1 and x.size * y.shape[-1] >= DIVIDED_PRODUCTS and _can_be_divided(x, y):
-        return _in_parts(x, y)
+    if x.ndim > 1 and y.ndim > 1 and x.size * y.shape[-1] >= DIVIDED_PRODUCTS:
+        with as_fast_as_xla():
+            return _in_parts(x, y) if _can_be_divided(x, y) else _undivided(x, y)
+    return _undivided(x, y)
+
+
+def _undivided(x: Any, y: Any) -> Any:
     return np.matmul(x, y) if y.ndim > 2 else x.dot(y)
 
 
@@ -168,12 +174,23 @@ def pull_product(g: Any, x: Any, y: Any, needs_grad: Sequence[bool]) -> tuple[An
         gx = multiply(g, swapped(columns))
         gx = gx[..., 0, :] if x.ndim == 1 else gx
     if needs_grad[1]:
-        if columns.ndim == 2 and rows.ndim > 2 and g.size and rows.size:
-            gy = _by_blas(rows.reshape(-1, rows.shape[-1]).T, g.reshape(-1, g.shape[-1]))
+        if columns.ndim == 2 and rows.ndim > 1 and g.size and rows.size:
+            product = times if rows.ndim == 2 else _by_blas
+            left, right = rows.reshape(-1, rows.shape[-1]), g.reshape(-1, g.shape[-1])
+            gy = product(right.T, left).T if _is_transposed(columns) else product(left.T, right)
         else:
             gy = multiply(swapped(rows), g)
         gy = gy[..., 0] if y.ndim == 1 else gy
     return gx, gy
+
+
+def _is_transposed(x: Any) -> bool:
+    """Return True for the transpose of a matrix that is stored by rows, such as the weights of a linear layer.
+
+    Its cotangent is computed as the transpose of such a matrix, too. Otherwise, an optimizer would copy it before each
+    of its ops on the weights (a step of AdamW with GPT-2 small: 0.7 of 4.3 s).
+    """
+    return type(x) is np.ndarray and x.flags.f_contiguous and not x.flags.c_contiguous
 
 
 def _rest(ndim: int, *used: tuple[int, ...]) -> tuple[int, ...]:
