@@ -14,12 +14,13 @@ import mxcompat.core as mx
 from mxcompat import nn
 from mxcompat import optimizers as optim
 from mxcompat._graph import policy
-from mxcompat._graph.ir.rules import HOST
+from mxcompat._graph.ir.rules import COST, HOST
 from mxcompat._graph.run import background, events, host
 from mxcompat._graph.run.background import settle
 from mxcompat._graph.run.compile_time import compile_seconds
 from mxcompat._graph.run.plan import Call, Compile, HostFirst, OpByOp
 from mxcompat._native import native
+from mxcompat._ops import cost
 from mxcompat._ops.define import TABLE
 from mxcompat.ext.debug import host_disabled
 from mxcompat.utils import tree_flatten
@@ -60,23 +61,61 @@ def test_random_numbers_are_not_compiled_early(plans, monkeypatch):
     assert [p.compiles for p in plans[:2]] == [False, True]
 
 
-@pytest.mark.skipif(native is None, reason="no compiler of C")
-@pytest.mark.parametrize("in_c", [True, False])
-def test_a_program_is_compiled_early_for_the_time_outside_c_alone(plans, monkeypatch, in_c):
-    """Assert that a product that XLA would compute by the same C code is not compiled early, and another one is."""
+@pytest.mark.parametrize("op", ["elementwise", "product", "quantized product"])
+def test_a_program_is_compiled_early_only_for_the_time_that_it_saves(plans, monkeypatch, op):
+    """Assert that products are not compiled early: BLAS is as fast as XLA, and XLA calls the same C code."""
+    if op == "quantized product" and native is None:
+        pytest.skip("no compiler of C")
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
     monkeypatch.setattr(policy, "HOT_SHARE", float("inf"))
     w = mx.array(data(2048, 2048))
-    x = mx.array(data(8, 2048))
+    x = mx.array(data(256, 2048))
     quantized = mx.quantize(w)
-    mx.eval(x, w, quantized)
+    mx.eval(x @ w.T, w, quantized)
     plans.clear()
+    compute = {
+        "elementwise": lambda: mx.tanh(w) + 1,
+        "product": lambda: (x @ w.T)[1:],
+        "quantized product": lambda: mx.quantized_matmul(x, *quantized),
+    }[op]
     for _ in range(2):
-        mx.eval(mx.quantized_matmul(x, *quantized) if in_c else x @ w.T)
-    assert [p.compiles for p in plans] == [False, not in_c]
+        mx.eval(compute())
+    assert [p.compiles for p in plans] == [False, op == "elementwise"]
     settle()
+
+
+def test_the_speed_of_large_products_is_measured(plans, monkeypatch):
+    """Assert that the first run of a program is in NumPy if products are fast on this machine, else compiled."""
+    for name, value in (("HOPELESS", 1e-2), ("IMPORT_SECONDS", 0.0), ("LIGHT_SECONDS", 0.0)):
+        monkeypatch.setattr(policy, name, value)
+    monkeypatch.setattr(cost, "MEASURED_PRODUCTS", 1)
+    for seconds, columns in ((1e-15, 31), (1.0, 37)):
+        monkeypatch.setattr(cost, "_measured_seconds", lambda seconds=seconds: seconds)
+        x, c, w = mx.array(data(41, 43)), mx.array(data(columns)), mx.array(data(43, columns))
+        mx.eval(x, c, w)
+        plans.clear()
+        y = 2 * mx.addmm(c, x, w)
+        mx.eval(y)
+        assert [type(p) for p in plans[:1]] == [OpByOp if columns == 31 else Compile]
+        np.testing.assert_allclose(np.array(y), 2 * (np.array(c) + np.array(x) @ np.array(w)), rtol=1e-4, atol=1e-5)
+
+
+def test_products_cost_the_same_with_a_sum():
+    """Assert that the estimate of addmm depends on the length of the sums, not on the number of columns."""
+    x, w, c = mx.zeros((64, 3)), mx.zeros((3, 1000)), mx.zeros((1000,))
+    avals = [a._node.aval for a in (c, x, w)]
+    out = mx.addmm(c, x, w)._node.aval
+    assert COST[TABLE["addmm"]](out, (), *avals) == COST[TABLE["matmul"]](out, (), *avals[1:])
+
+
+def test_the_time_of_products_is_measured_once():
+    cost._measured_seconds.cache_clear()
+    assert 0 < cost.products_seconds(1 << 27) <= (1 << 27) * policy.FLOP_SECONDS
+    assert cost.products_seconds(1000) == 1000 * policy.FLOP_SECONDS
+    cost.products_seconds(1 << 28)
+    assert cost._measured_seconds.cache_info().misses == 1
 
 
 def test_the_second_step_of_a_training_is_compiled_at_once(plans, monkeypatch):

@@ -6,20 +6,42 @@ The figures are rough. The scheduler uses them only to decide whether NumPy is f
 from __future__ import annotations
 
 import math
+from functools import cache
+from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from mxcompat._graph.ir.rules import COST
-from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, OP_SECONDS
+from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, MEASURED_PRODUCTS, OP_SECONDS, SAMPLE_SIZE
 from mxcompat._native import native
 
 from .define import TABLE
 
-__all__ = ["product_cost", "quantized_cost"]
+__all__ = ["product_cost", "products_seconds", "quantized_cost"]
+
+
+def products_seconds(count: float) -> float:
+    """Return the estimated time of matrix products with this number of multiplications."""
+    return count * (FLOP_SECONDS if count < MEASURED_PRODUCTS else _measured_seconds())
+
+
+@cache
+def _measured_seconds() -> float:
+    """Return the time of a multiplication in a matrix product on this machine, and `FLOP_SECONDS` at most, because
+    other processes may have disturbed the measurement."""
+    matrix = np.ones((SAMPLE_SIZE, SAMPLE_SIZE), np.float32)
+    times = []
+    for _ in range(3):
+        start = perf_counter()
+        matrix.dot(matrix)
+        times.append(perf_counter() - start)
+    return min(FLOP_SECONDS, min(times) / SAMPLE_SIZE**3)
 
 
 def product_cost(out: Any, params: tuple, x: Any, *others: Any) -> float:
     """Return the cost of an op whose result elements are sums over the last axis of the first operand."""
-    return OP_SECONDS + FLOP_SECONDS * out.size * (x.shape[-1] if x.ndim else 1)
+    return OP_SECONDS + products_seconds(out.size * (x.shape[-1] if x.ndim else 1))
 
 
 def quantized_cost(out: Any, params: tuple, x: Any, w: Any, *others: Any) -> float:

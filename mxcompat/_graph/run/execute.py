@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mxcompat._jax import jax
-from mxcompat._native import native
 
 from .. import policy
 from ..ir import buffers
@@ -29,14 +28,12 @@ from .compile import Executable
 from .events import span, stats, timers
 from .interpret import counts
 from .interrupts import uninterrupted
+from .kernel_time import seconds_in_kernels
 from .plan import Call, HostFirst, Inline, OpByOp
 from .values import jax_value
 from .waiting import until_ready
 
 __all__ = ["execute", "fail", "store"]
-
-_seconds_in_kernels: Callable[[], float] = native.seconds_in_kernels if native is not None else float
-"""Return the CPU seconds of this thread in C code that XLA's programs call, too. A compile saves none of them."""
 
 
 def execute(plan: Call | Inline | HostFirst | OpByOp, subgraph: Subgraph) -> None:
@@ -163,7 +160,7 @@ def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
     if not free and plan.light and not counts(program):
         free = None
     env: list[Any] = []
-    before, in_kernels = 0.0 if plan.light else thread_time(), _seconds_in_kernels()
+    before, in_kernels = 0.0 if plan.light else thread_time(), seconds_in_kernels()
     start = perf_counter()
     try:
         if not plan.light:
@@ -172,7 +169,7 @@ def _in_numpy(plan: OpByOp, subgraph: Subgraph, record: cache.Record) -> None:
         values = uninterrupted(run) if free and plan.light else run()
         taken = perf_counter() - start
         record.host_runs += 1
-        in_kernels = _seconds_in_kernels() - in_kernels
+        in_kernels = seconds_in_kernels() - in_kernels
         seconds = taken if plan.light else thread_time() - before - in_kernels
         record.host_seconds += seconds
         record.kernel_seconds += in_kernels

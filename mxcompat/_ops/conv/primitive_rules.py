@@ -19,10 +19,11 @@ import numpy as np
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, COST, HOST, PULLBACK, PUSHFORWARD, QUICK, READS_INPUTS, RESIDUALS
-from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, MOST_ENTRIES, OP_SECONDS, PIECE_BYTES
+from mxcompat._graph.policy import BYTE_SECONDS, MOST_ENTRIES, OP_SECONDS, PIECE_BYTES
 from mxcompat._native import native
 from mxcompat._native.convolutions import Convolution
 
+from ..cost import products_seconds
 from ..define import TABLE
 from ..products.contraction import bilinear, rounded, times, widened
 from .primitive import CONV, Sizes
@@ -186,8 +187,9 @@ def _host_conv(out: Any, params: tuple, x: Any, w: Any) -> Any:
 @COST.of(CONV)
 def _convolution_cost(out: Any, params: tuple, x: Any, w: Any, *others: Any) -> float:
     """Return the cost of a convolution. C reads the inputs where they are; NumPy copies them to patches first."""
-    copies = 0.0 if native is not None else BYTE_SECONDS
-    return 10 * OP_SECONDS + (FLOP_SECONDS + copies) * out.size * math.prod(w.shape[1:])
+    count = out.size * math.prod(w.shape[1:])
+    copies = 0.0 if native is not None else BYTE_SECONDS * count
+    return 10 * OP_SECONDS + products_seconds(count) + copies
 
 
 if native is not None:  # NumPy's tier calls the same C functions as XLA, so XLA is not faster

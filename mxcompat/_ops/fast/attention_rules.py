@@ -15,9 +15,10 @@ from mxcompat._graph.ir.aval import Aval
 from mxcompat._graph.ir.node import Node, apply
 from mxcompat._graph.ir.op import Op
 from mxcompat._graph.ir.rules import BATCH, CONTRACTION, COST, HOST, PULLBACK, PUSHFORWARD, READS_INPUTS, RESIDUALS
-from mxcompat._graph.policy import BYTE_SECONDS, FLOP_SECONDS, OP_SECONDS
+from mxcompat._graph.policy import BYTE_SECONDS, OP_SECONDS
 
 from ..batching import reshaped
+from ..cost import products_seconds
 from ..padding.padded import Paddings, check_rows, stretched
 from ..products.contraction import times
 from .attention import ATTENTION, rows_at_a_time
@@ -148,7 +149,7 @@ def _transposed_times(left: Any, right: Any, groups: int) -> Any:
 @COST.of(ATTENTION)
 def _attention_cost(out: Any, params: tuple, q: Any, k: Any, *others: Any) -> float:
     scores = math.prod(q.shape[:-1]) * k.shape[-2]
-    return 10 * OP_SECONDS + scores * (2 * FLOP_SECONDS * q.shape[-1] + 20 * BYTE_SECONDS)
+    return 10 * OP_SECONDS + products_seconds(2 * scores * q.shape[-1]) + 20 * BYTE_SECONDS * scores
 
 
 def _slopes(weights: Any, moved: Any) -> tuple[Any, Any]:

@@ -227,4 +227,9 @@ def _batch_tensordot(
     return batched_sum(terms, output, inputs, batched)
 
 
-COST.of(MATMUL, ADDMM, TENSORDOT)(product_cost)
+COST.of(MATMUL, TENSORDOT)(product_cost)
+
+
+@COST.of(ADDMM)
+def _sum_cost(out: Any, params: tuple, c: Any, x: Any, *others: Any) -> float:
+    return product_cost(out, params, x)
