@@ -192,9 +192,11 @@ def test_equal_ops_are_estimated_to_be_compiled_once(plans):
     assert derivative[1] > 4 * derivative[0]
 
 
-def test_jax_is_imported_once_numpy_has_computed_for_long():
-    """Assert that short steps stay in NumPy until NumPy has taken much longer in all than the import of JAX would."""
-    program = """
+@pytest.mark.parametrize(("heavy", "share"), [("inf", "HOPELESS"), ("0", "HEAVY_IMPORT_SHARE")])
+def test_jax_is_imported_once_numpy_has_computed_for_long(heavy, share):
+    """Assert that short steps stay in NumPy until NumPy has taken much longer in all than the import of JAX would, and
+    long steps until NumPy has taken a share of it."""
+    program = f"""
 import sys
 import mxcompat.core as mx
 from mxcompat._graph import policy
@@ -205,12 +207,13 @@ def steps(size):
     for _ in range(5):
         mx.eval(mx.tanh(x @ x.T) @ x + mx.sin(x))
 
-policy.HOT_SHARE = 0.0  # every program is worth its compile
-events.stats.host_seconds = 0.0
+policy.HOT_SHARE = policy.HEAVY_SHARE = policy.SAVED_SHARE = 0.0  # every program is worth its compile
+policy.HEAVY_SECONDS, policy.HEAVY_RUNS = float("{heavy}"), float("inf")
 policy.IMPORT_SECONDS = 1e3
+events.stats.host_seconds = 0.9 * policy.{share} * policy.IMPORT_SECONDS
 steps(8)
 assert "jax" not in sys.modules
-events.stats.host_seconds = policy.HOPELESS * policy.IMPORT_SECONDS  # by other programs
+events.stats.host_seconds = policy.{share} * policy.IMPORT_SECONDS  # by other programs
 steps(9)
 assert "jax" in sys.modules
 background.settle()

@@ -126,12 +126,17 @@ def compile_seconds(weight: int, kinds: int, compound: int, draws: int) -> float
 
 
 IMPORT_SECONDS = 0.35
-"""The time to import JAX. Until JAX is imported, heavy programs count it as part of their compile time.
+HEAVY_IMPORT_SHARE = 1 / 2
+"""The time to import JAX, and the share of it for which NumPy must have computed, all programs together, before JAX is
+imported for a heavy program.
 
-For other programs, JAX is imported only once NumPy has computed for `HOPELESS` times the import, all programs together,
-because the import and the compile pay off late. The gradient of a small MLP takes 0.26 ms in NumPy and 0.19 ms in XLA;
-the import and its compile take 0.8 s of CPU time, half of it in the program's thread. When the import came after 0.25 s
-in NumPy, 3000 steps took 1.2 s; at 0.26 ms each, they take 0.8 s without it.
+The import stops the program. When it came after a thirtieth of its time, the first three of 200 ops on a million floats
+took 1.1 s (now 0.18 s, MLX 0.13 to 0.19). The first hundred took as long as now.
+
+For other programs, NumPy must have computed for `HOPELESS` times the import, because the import and the compile pay off
+late. The gradient of a small MLP takes 0.26 ms in NumPy and 0.19 ms in XLA; the import and its compile take 0.8 s of
+CPU time, half of it in the program's thread. When the import came after 0.25 s in NumPy, 3000 steps took 1.2 s; at 0.26
+ms each, they take 0.8 s without it.
 """
 
 WORTH_WAITING = 0.5

@@ -223,8 +223,8 @@ def _on_host(
         return None  # an op without a host rule would be compiled separately
     taken = record.host_seconds or (takes if host.is_repeated(program) else 0.0)
     heavy = record.is_heavy(compiling) and not host.is_quick(program)
-    least = policy.HEAVY_SHARE * (compiling + importing) if heavy else policy.HOT_SHARE * compiling
-    hot = taken > least and (heavy or events.stats.host_seconds >= policy.HOPELESS * importing)
+    share, of_import = (policy.HEAVY_SHARE, policy.HEAVY_IMPORT_SHARE) if heavy else (policy.HOT_SHARE, policy.HOPELESS)
+    hot = taken > share * compiling and events.stats.host_seconds >= of_import * importing
     if hot and is_huge(subgraph.structure.code):
         return None
     return OpByOp(program, scalars, donated, True, light, hot and not temporary, record.age)
