@@ -259,6 +259,7 @@ def test_what_could_not_be_compiled_is_not_tried_again(error, once, monkeypatch,
     """Assert that a failed compile leaves the program to NumPy, and is retried only if memory had run out."""
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
+    monkeypatch.setattr(policy, "IMPORT_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
     tried = []
 
@@ -283,6 +284,7 @@ def test_what_could_not_be_compiled_is_not_tried_again(error, once, monkeypatch,
 def test_what_takes_long_is_compiled(monkeypatch):
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
+    monkeypatch.setattr(policy, "IMPORT_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
     x = mx.arange(12)
     mx.eval(x)

@@ -42,6 +42,7 @@ def compile_at_once(monkeypatch):
     """Make every computation count as heavy, and so as worth a compile, after one run in NumPy."""
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
+    monkeypatch.setattr(policy, "IMPORT_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
     monkeypatch.setattr(policy, "SAVED_SHARE", 0.0)
 
@@ -68,6 +69,7 @@ def test_a_program_is_compiled_early_only_for_the_time_that_it_saves(plans, monk
         pytest.skip("no compiler of C")
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
+    monkeypatch.setattr(policy, "IMPORT_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
     monkeypatch.setattr(policy, "HOT_SHARE", float("inf"))
     w = mx.array(data(2048, 2048))
