@@ -38,13 +38,14 @@ def loss(mx, layers, x, y):
     return mx.mean((x - y) ** 2)
 
 
-def compile_at_once(monkeypatch):
-    """Make every computation count as heavy, and so as worth a compile, after one run in NumPy."""
+def compile_at_once(monkeypatch, saved_share=0.0):
+    """Make every computation count as heavy, and so as worth a compile, after one run in NumPy, if the compile can save
+    this share of the run."""
     monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
     monkeypatch.setattr(policy, "IMPORT_SECONDS", 0.0)
     monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
-    monkeypatch.setattr(policy, "SAVED_SHARE", 0.0)
+    monkeypatch.setattr(policy, "SAVED_SHARE", saved_share)
 
 
 @pytest.mark.skipif(native is None, reason="no compiler of C")
@@ -67,10 +68,7 @@ def test_a_program_is_compiled_early_only_for_the_time_that_it_saves(plans, monk
     """Assert that products are not compiled early: BLAS is as fast as XLA, and XLA calls the same C code."""
     if op == "quantized product" and native is None:
         pytest.skip("no compiler of C")
-    monkeypatch.setattr(policy, "HEAVY_SECONDS", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
-    monkeypatch.setattr(policy, "IMPORT_SECONDS", 0.0)
-    monkeypatch.setattr(policy, "HEAVY_RUNS", float("inf"))
+    compile_at_once(monkeypatch, policy.SAVED_SHARE)
     monkeypatch.setattr(policy, "HOT_SHARE", float("inf"))
     w = mx.array(data(2048, 2048))
     x = mx.array(data(256, 2048))
@@ -196,8 +194,8 @@ def test_equal_ops_are_estimated_to_be_compiled_once(plans):
 
 @pytest.mark.parametrize(("heavy", "share"), [("inf", "HOPELESS"), ("0", "HEAVY_IMPORT_SHARE")])
 def test_jax_is_imported_once_numpy_has_computed_for_long(heavy, share):
-    """Assert that short steps stay in NumPy until NumPy has taken much longer in all than the import of JAX would, and
-    long steps until NumPy has taken a share of it."""
+    """Assert that steps stay in NumPy until NumPy has taken long in all, compared with the import of JAX: a share of
+    its time for long steps, a multiple for short ones."""
     program = f"""
 import sys
 import mxcompat.core as mx

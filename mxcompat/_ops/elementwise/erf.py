@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mxcompat._graph.policy import CACHED_ELEMENTS, LARGE_ELEMENTS, MANY_ROWS, PARTS_PER_THREAD
+from mxcompat._graph.run.layout import contiguous
 from mxcompat._graph.run.parts import in_parts, threads
 from mxcompat._jax import jax, jnp, lazy
 from mxcompat._native import native
@@ -43,7 +44,7 @@ def erf(x: Any) -> Any:
     if native is None:
         return _blockwise(_fitted_erf, x)
     out = np.empty(x.shape, np.float32)
-    native.erf(out, np.ascontiguousarray(x))
+    native.erf(out, contiguous(x))
     return out
 
 
