@@ -255,8 +255,8 @@ def to_numpy(mx: Any, x: Any) -> np.ndarray:
 
     Example:
         >>> from mxcompat.testing import to_numpy
-        >>> to_numpy(mx, mx.ones(2, dtype=mx.bfloat16))
-        array([1, 1], dtype=bfloat16)
+        >>> to_numpy(mx, mx.ones(2, dtype=mx.bfloat16)).dtype.name
+        'bfloat16'
     """
     return np.array(x.view(mx.uint16)).view(ml_dtypes.bfloat16) if x.dtype == mx.bfloat16 else np.array(x)
 

@@ -1013,6 +1013,17 @@ def test_types_that_come_by_dlpack(use, dtype):
     check(lambda mx: use(mx, Offering(data)))
 
 
+@pytest.mark.parametrize("of", [np.asarray, jax.numpy.asarray], ids=["NumPy", "JAX"])
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_arrays_of_types_that_mlx_lacks(of, dtype):
+    """Assert that the errors are MLX's, which depend on whether NumPy passes on this type by DLPack."""
+    data = of(jax.numpy.array([1.0, 2.0], dtype))
+    check(lambda mx: mx.array(data))
+    check(lambda mx: mx.zeros(2) + data)
+    check(lambda mx: mx.maximum(mx.zeros(2), data))
+    check(lambda mx: _assigned(mx.zeros(2), data))
+
+
 def from_buffer(a):
     return np.frombuffer(a, np.float32)
 

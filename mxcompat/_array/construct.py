@@ -28,7 +28,7 @@ from .casting import converted
 from .errors import bad_cast, incompatible
 
 __all__ = [
-    "CAST", "COPY", "as_node", "cast", "cast_numpy", "copied", "holds", "invalid", "is_capsule", "jax_node",
+    "CAST", "COPY", "as_node", "cast", "cast_numpy", "copied", "exports", "holds", "invalid", "is_capsule", "jax_node",
     "natural_dtype", "node_of", "number_node", "numpy_node", "own", "rounded", "type_name",
 ]  # fmt: skip
 
@@ -123,12 +123,18 @@ _SAME = {d._numpy: d for d in DTYPES if d is not _d.float64}
 _DEFAULT = _SAME | {np.dtype(np.float64): _d.float32, np.dtype(np.complex128): _d.complex64}
 
 
-def _default(dtype: Any) -> Dtype:
-    """Return the default dtype for data of a NumPy dtype."""
-    kind = _DEFAULT.get(dtype)
-    if kind is None:
-        raise bad_cast(f"no array can hold data of type {dtype}")
-    return kind
+def exports(data: np.ndarray) -> bool:
+    """Return True if NumPy passes on this data by DLPack. Newer versions also do so for dtypes that they only know from
+    another package, such as float8."""
+    try:
+        data.__dlpack__(max_version=(1, 0))  # older versions refuse read-only data
+    except (BufferError, TypeError):
+        return False
+    return True
+
+
+def _cannot_convert() -> ValueError:
+    return ValueError("[convert] Cannot convert array to mlx.")
 
 
 def holds(dtype: np.dtype) -> bool:
@@ -141,7 +147,9 @@ def numpy_node(data: np.ndarray, dtype: Dtype | None) -> Node:
     same = _SAME.get(data.dtype)
     if same is not None and (dtype is None or dtype is same) and data.flags.c_contiguous:
         return own(data, same)
-    natural = _default(data.dtype)
+    natural = _DEFAULT.get(data.dtype)
+    if natural is None:
+        raise _cannot_convert() if exports(data) else bad_cast(f"no array can hold data of type {data.dtype}")
     if data.strides and min(data.strides) < 0:
         raise ValueError("Cannot convert DLPack arrays with negative strides to mlx array.")
     if dtype is None:
@@ -169,7 +177,9 @@ def own(data: np.ndarray, dtype: Dtype) -> Node:
 
 def jax_node(value: Any, dtype: Dtype | None) -> Node:
     """Return a leaf for a JAX array. Its memory is shared unless a cast is needed; both sides treat it as immutable."""
-    dtype = dtype or _default(value.dtype)
+    if not holds(value.dtype):
+        raise _cannot_convert()
+    dtype = dtype or _DEFAULT[value.dtype]
     traced = is_tracer(value)
     if not traced and layout(value) is not None:
         use()
@@ -210,6 +220,8 @@ def _dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
         data = np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError):  # NumPy does not know the type (bfloat16) or the device
         return _foreign_node(value, dtype)
+    if not holds(data.dtype):
+        raise _cannot_convert()
     return numpy_node(data, dtype)
 
 
@@ -223,7 +235,7 @@ def _foreign_node(value: Any, dtype: Dtype | None) -> Node:
     except jax.errors.JaxRuntimeError:  # JAX does not know the type
         data = None
     if data is None or not holds(data.dtype):
-        raise ValueError("[convert] Cannot convert array to mlx.")
+        raise _cannot_convert()
     return jax_node(data, dtype)
 
 

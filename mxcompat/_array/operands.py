@@ -15,7 +15,7 @@ from mxcompat._graph.ir.aval import Aval, Dtype, aval
 from mxcompat._graph.ir.node import Node, scalar
 
 from .array import array
-from .construct import as_node, holds, invalid, natural_dtype, node_of
+from .construct import as_node, exports, holds, invalid, natural_dtype, node_of
 from .errors import bad_cast
 from .promotion import scalar_dtype
 
@@ -65,7 +65,7 @@ def _unusual(value: Any, like: Dtype | None) -> Node | None:
         return value._node
     if hasattr(type(value), "__mlx_array__"):
         return node_of(value)
-    if isinstance(value, np.ndarray) and not holds(value.dtype):
+    if isinstance(value, np.ndarray) and not holds(value.dtype) and not exports(value):
         return None
     node = as_node(value, like)
     if (
