@@ -6,10 +6,8 @@ lists the commands.
 
 from __future__ import annotations
 
-import platform
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from mxcompat._compat.python import caller_of
@@ -72,6 +70,9 @@ def _launch(argv: list[str]) -> int:
 def _info(argv: list[str]) -> int:
     if not _no_arguments(argv):
         return 2
+    import platform
+    from importlib.metadata import version  # imported here because the import is slow
+
     import jax
 
     from mxcompat._graph.run import folder

@@ -7,7 +7,6 @@ table. Files of real MLX hold MLX's own graphs and cannot be read.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from mxcompat._graph.ir.capture import Capture
 from mxcompat._graph.ir.node import SCALAR, Node, scalar
 from mxcompat._graph.ir.program import Program
 from mxcompat._graph.ir.trace_stack import modes_of
+from mxcompat._graph.run.digest import sha256
 from mxcompat._graph.run.evaluate import evaluate
 from mxcompat._io.reading import PathSource
 from mxcompat._io.safetensors_io import read_tensors, write_tensors
@@ -263,7 +263,7 @@ def _save(file: str, traces: Sequence[Traced], metadata: str | None) -> None:
                 captured.append({"dtype": node.aval.dtype._label, "number": writer.encode(node.value)})
             else:
                 # Two traces may capture equal data in different nodes; equal data are stored once.
-                key = (node.aval, hashlib.sha256(array_bytes(wrap(node))).digest())
+                key = (node.aval, sha256(array_bytes(wrap(node))).digest())
                 name = names.setdefault(key, str(len(names)))
                 arrays[name] = wrap(node)
                 captured.append({"array": name})

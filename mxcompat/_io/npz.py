@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import zipfile
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mxcompat._array.array import array
 from mxcompat._array.errors import expected
@@ -14,6 +13,9 @@ from .npy import read_npy, write_npy
 from .order import as_written
 from .reading import Source
 from .writing import as_arrays, open_path, path_with
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile, ZipInfo
 
 __all__ = ["load_npz", "savez", "savez_compressed"]
 
@@ -40,7 +42,7 @@ def savez(file: Any, *args: Any, **kwargs: Any) -> None:
         >>> sorted(mx.load("weights.npz"))
         ['b', 'w']
     """
-    _savez(file, args, kwargs, zipfile.ZIP_STORED, "savez")
+    _savez(file, args, kwargs, False, "savez")
 
 
 def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> None:
@@ -59,10 +61,10 @@ def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> None:
         >>> mx.load("weights.npz")
         {'w': array([1, 1], dtype=float32)}
     """
-    _savez(file, args, kwargs, zipfile.ZIP_DEFLATED, "savez_compressed")
+    _savez(file, args, kwargs, True, "savez_compressed")
 
 
-def _savez(file: Any, args: tuple, kwargs: dict[str, Any], compression: int, function: str) -> None:
+def _savez(file: Any, args: tuple, kwargs: dict[str, Any], compressed: bool, function: str) -> None:
     if file is None:
         raise expected(function, "a file or a path", None)
     named = dict(kwargs)
@@ -73,24 +75,27 @@ def _savez(file: Any, args: tuple, kwargs: dict[str, Any], compression: int, fun
     arrays = as_written(dict(zip(named, as_arrays(list(named.values()), function), strict=True)))
     path = path_with(".npz", file)
     if path is None:
-        _write(file, arrays, compression)
+        _write(file, arrays, compressed)
         return
     try:
         with open_path(path, "") as opened:
-            _write(opened, arrays, compression)
+            _write(opened, arrays, compressed)
     except RuntimeError as error:
         if isinstance(error.__cause__, OSError):
             raise type(error.__cause__)(error.__cause__.errno, error.__cause__.strerror, path) from None
         raise
 
 
-def _write(file: Any, arrays: dict[str, array], compression: int) -> None:
+def _write(file: Any, arrays: dict[str, array], compressed: bool) -> None:
     if not hasattr(file, "write"):
         raise AttributeError(f"'{type(file).__name__}' object has no attribute 'write'")
-    with zipfile.ZipFile(file, "w", compression, allowZip64=True) as archive:
+    from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo  # imported here because the import is slow
+
+    compression = ZIP_DEFLATED if compressed else ZIP_STORED
+    with ZipFile(file, "w", compression, allowZip64=True) as archive:
         for name, x in arrays.items():
             # The first date of zip files, so that the same arrays give the same file.
-            info = zipfile.ZipInfo(name + ".npy", (1980, 1, 1, 0, 0, 0))
+            info = ZipInfo(name + ".npy", (1980, 1, 1, 0, 0, 0))
             info.compress_type = compression
             info.external_attr = 0o600 << 16
             with archive.open(info, "w", force_zip64=True) as member:
@@ -101,9 +106,11 @@ def load_npz(file: Any) -> dict[str, array]:
     """Return the arrays in a file by name. The file is given by a path or as a file object."""
     if getattr(file, "closed", False):
         raise ValueError("I/O operation on closed file.")
+    from zipfile import BadZipFile, ZipFile  # imported here because the import is slow
+
     try:
-        archive = zipfile.ZipFile(file)
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError, AttributeError, NotImplementedError) as error:
+        archive = ZipFile(file)
+    except (BadZipFile, OSError, EOFError, ValueError, AttributeError, NotImplementedError) as error:
         raise ValueError(
             "[load_npz] Input must be a zip file or a file-like object that can be opened with zipfile.ZipFile"
         ) from error
@@ -115,13 +122,13 @@ def load_npz(file: Any) -> dict[str, array]:
                 member = _Member(archive, info)
                 with member.file:
                     x, _ = read_npy(member)
-            except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+            except (BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
                 raise RuntimeError(f"[load] Failed to read {info.filename} from python stream") from error
             arrays[info.filename.removesuffix(".npy") if info.filename != ".npy" else ".npy"] = x
         return arrays
 
 
-def _can_be(info: zipfile.ZipInfo) -> bool:
+def _can_be(info: ZipInfo) -> bool:
     """Return True if a member of this compressed size can have the declared size."""
     return info.file_size <= _MOST_INFLATION * (info.compress_size + 1)
 
@@ -129,11 +136,13 @@ def _can_be(info: zipfile.ZipInfo) -> bool:
 class _Member(Source):
     """A file in the archive, which is read sequentially."""
 
-    def __init__(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+    def __init__(self, archive: ZipFile, info: ZipInfo) -> None:
         self.name = info.filename
         self.size = info.file_size
         if not _can_be(info):
-            raise zipfile.BadZipFile(f"{info.filename} claims to inflate to {info.file_size} bytes")
+            from zipfile import BadZipFile  # imported here because the import is slow
+
+            raise BadZipFile(f"{info.filename} claims to inflate to {info.file_size} bytes")
         self.file = archive.open(info)
         self._position = 0
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -68,7 +67,7 @@ def open_path(path: str, failure: str) -> Iterator[Any]:
         with _opened(target, os.O_WRONLY, failure) as file:  # a pipe or a device cannot be replaced
             yield file
         return
-    temporary = f"{target}.{secrets.token_hex(4)}.part"
+    temporary = f"{target}.{os.urandom(4).hex()}.part"
     try:
         with _opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, failure) as file:
             if kept is not None:

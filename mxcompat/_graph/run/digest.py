@@ -7,7 +7,6 @@ param is not plain data, or if an op comes from elsewhere.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import re
@@ -32,7 +31,7 @@ from ..ir.rules import LOWERING
 from .foreign import TARGETS
 from .platform import backend, options_in_effect, processors
 
-__all__ = ["NoDigest", "digest"]
+__all__ = ["NoDigest", "digest", "sha256"]
 
 _OWN = ("mxcompat._graph.", "mxcompat._array.", "mxcompat._metal.", "mxcompat._ops.", "mxcompat._transforms.", "jax.")
 """Modules whose ops are identified by their names. Ops made from a user's function come from other modules."""
@@ -50,6 +49,13 @@ class NoDigest(Exception):
     """A Program or a value has no digest, because it is not plain data."""
 
 
+def sha256(data: bytes) -> Any:
+    """Return the hash object of some bytes."""
+    import hashlib  # imported here because the import is slow
+
+    return hashlib.sha256(data)
+
+
 def digest(program: Program, *rest: Any) -> bytes:
     """Return the digest, 32 bytes, of this Program as compiled with `rest` by this process.
 
@@ -62,7 +68,7 @@ def digest(program: Program, *rest: Any) -> bytes:
     if jax.config.jax_default_device is not None or jax.process_count() > 1:  # type: ignore[attr-defined]
         raise NoDigest("it is not for the first device")
     text = "\n".join([_process(), _settings(), _program(program), *[_text(item) for item in rest]])
-    return hashlib.sha256(text.encode()).digest()
+    return sha256(text.encode()).digest()
 
 
 def _program_text(program: Program) -> str:
@@ -87,7 +93,7 @@ def _program(program: Program) -> str:
 @analysis
 def _program_digest(program: Program) -> str | NoDigest:
     try:
-        return hashlib.sha256(_program_text(program).encode()).hexdigest()
+        return sha256(_program_text(program).encode()).hexdigest()
     except NoDigest as error:
         return error
 
@@ -162,7 +168,7 @@ def _process() -> str:
         *[f"{name}={os.environ.get(name)}" for name in _ENVIRONMENT], options_in_effect(),
         *_processor(), *_sources(),
     ]  # fmt: skip
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _processor() -> Iterable[str]:

@@ -7,7 +7,6 @@ that is damaged or misnamed is ignored with one warning, and replaced.
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -23,7 +22,7 @@ from ..ir.program import Program
 from . import background, folder
 from .arguments import baked
 from .blas import calls_lapack
-from .digest import NoDigest, digest
+from .digest import NoDigest, digest, sha256
 from .foreign import TARGETS, register
 
 __all__ = ["Entry", "entries"]
@@ -108,7 +107,7 @@ class Entry:
     def _name(self, options: dict[str, Any]) -> str | None:
         if self._key is None:
             return None
-        return hashlib.sha256(self._key + repr(sorted(options.items())).encode()).hexdigest()
+        return sha256(self._key + repr(sorted(options.items())).encode()).hexdigest()
 
 
 def entries(program: Program, scalars: tuple, lifted: Mapping[int, int], donated: tuple[int, ...]) -> Iterator[Entry]:
@@ -181,7 +180,7 @@ def _payload(data: bytes, name: str) -> bytes:
 
 
 def _checksum(name: str, payload: bytes) -> bytes:
-    digest_of_both = hashlib.sha256(name.encode())
+    digest_of_both = sha256(name.encode())
     digest_of_both.update(payload)
     return digest_of_both.digest()
 

@@ -8,7 +8,6 @@ name when it is complete, and another process may remove any file at any time.
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import time
 import warnings
@@ -170,7 +169,7 @@ def _open(path: Path, make: bool) -> int | None:
 
 
 def _write(dir_fd: int, name: str, data: bytes) -> None:
-    part = secrets.token_hex(8) + _PART
+    part = os.urandom(8).hex() + _PART
     try:
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=dir_fd), "wb") as file:
             file.write(data)
