@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from mxcompat._graph import policy
-from mxcompat._graph.run import background, events, priority
+from mxcompat._graph.run import background, cache, events, priority
 from tests.unpromised import needs
 
 _WAITED = """
 import threading, time
-from mxcompat._graph.run import background
+from mxcompat._graph.run import background, cache
 
 def job():
     main = threading.main_thread()
@@ -69,30 +69,69 @@ def test_no_thread_can_be_started_at_exit(monkeypatch):
     assert finished == [2]
 
 
-def test_a_compile_that_takes_long_is_not_waited_for(monkeypatch):
-    """Assert that a computation waits once for its compile if NumPy is likely to take longer, and no longer than
-    NumPy takes."""
-    import mxcompat.core as mx
-
+@pytest.fixture
+def waits(monkeypatch) -> list[float | None]:
+    """Compile programs in their second run. Return the time limit of each wait for a compile."""
     waited = []
     wait = background.wait
     monkeypatch.setattr(background, "wait", lambda until, seconds=None: (waited.append(seconds), wait(until, seconds)))
-    monkeypatch.setattr(policy, "HEAVY_SHARE", 0.0)
-    monkeypatch.setattr(policy, "HOT_SHARE", 0.0)
-    monkeypatch.setattr(policy, "IMPORT_SECONDS", 0.0)
-    monkeypatch.setattr(policy, "WORTH_WAITING", 0.0)
+    for name in ("HEAVY_SHARE", "HOT_SHARE", "IMPORT_SECONDS", "WORTH_WAITING"):
+        monkeypatch.setattr(policy, name, 0.0)
+    return waited
+
+
+def run_four_times(size: int) -> None:
+    import mxcompat.core as mx
+
+    x = mx.ones((3, size))
+    for _ in range(4):
+        expected = 3 * size * (1 + 0.4546487)
+        assert mx.sum(mx.sin(x) * mx.cos(x) + x).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_compile_that_takes_long_is_not_waited_for(waits, monkeypatch):
+    """Assert that a computation waits once for its compile if NumPy is likely to take longer, and no longer than
+    NumPy takes."""
     goes_on = threading.Event()
-    background.submit(goes_on.wait)  # delays all compiles
-    x = mx.ones((3, 41))
+    executable = cache.Executable
+    monkeypatch.setattr(cache, "Executable", lambda *args, **named: (goes_on.wait(), executable(*args, **named))[1])
     try:
-        for _ in range(4):
-            assert mx.sum(mx.sin(x) * mx.cos(x) + x).item() == pytest.approx(123 + 123 * 0.4546487, rel=1e-5)
+        run_four_times(41)
         assert not goes_on.is_set()
-        assert len(waited) == 1
-        assert waited[0] < 10
+        assert len(waits) == 1
+        assert waits[0] < 10
     finally:
         goes_on.set()
         background.settle()
+
+
+def test_a_compile_that_others_are_before_is_not_waited_for(waits):
+    begun, goes_on = threading.Event(), threading.Event()
+    background.submit(lambda: (begun.set(), goes_on.wait()))
+    assert begun.wait(10)
+    try:
+        run_four_times(42)
+        assert not waits
+    finally:
+        goes_on.set()
+        background.settle()
+
+
+def test_a_job_that_is_asked_for_comes_first():
+    begun, goes_on = threading.Event(), threading.Event()
+    done = []
+    jobs = [lambda k=k: done.append(k) for k in range(3)]
+    running = lambda: (begun.set(), goes_on.wait())  # noqa: E731
+    background.submit(running)
+    assert begun.wait(10)
+    for job in jobs:
+        background.submit(job)
+    assert not background.is_next(jobs[2])
+    assert background.is_next(running)
+    goes_on.set()
+    background.settle()
+    assert done == [2, 0, 1]
+    assert background.is_next(jobs[0])
 
 
 @needs("compiler-threads")

@@ -18,7 +18,7 @@ from .events import span
 from .priority import compiler_behind
 
 __all__ = [
-    "THREAD", "behind", "finish", "give_up_at_exit", "is_busy", "leave_at_exit", "settle", "submit", "wait",
+    "THREAD", "behind", "finish", "give_up_at_exit", "is_busy", "is_next", "leave_at_exit", "settle", "submit", "wait",
 ]  # fmt: skip
 
 THREAD = "mxcompat-background"
@@ -28,6 +28,7 @@ _jobs: deque[Callable[[], None]] = deque()
 _lasting: deque[Callable[[], None]] = deque()
 _changed = threading.Condition()
 _thread: threading.Thread | None = None
+_running: Callable[[], None] | None = None
 _is_left = _is_over = False
 
 
@@ -52,6 +53,15 @@ def submit(job: Callable[[], None], lasting: bool = False) -> None:
 def is_busy() -> bool:
     """Return True if a job is running or queued."""
     return _thread is not None
+
+
+def is_next(job: Callable[[], None]) -> bool:
+    """Move a queued job to the front. Return True if it is running, or no other job is running before it."""
+    with _changed:
+        if job in _jobs:
+            _jobs.remove(job)
+            _jobs.appendleft(job)
+        return _running is None or _running == job
 
 
 def settle(seconds: float | None = None) -> None:
@@ -114,15 +124,17 @@ def _is_ending() -> bool:
 
 def _next() -> Callable[[], None] | None:
     """Return the next job. If there is none, return None and mark the thread as ended."""
-    global _thread
+    global _thread, _running
     with _changed:
         if _is_ending():
             _jobs.clear()
-        queue = _lasting or _jobs
-        if not queue:
+        job = _lasting.popleft() if _lasting else None
+        _running = _jobs.popleft() if _jobs and job is None else None
+        job = job or _running
+        if job is None:
             _thread = None
         _changed.notify_all()
-        return queue.popleft() if queue else None
+        return job
 
 
 def _work() -> None:
@@ -148,8 +160,8 @@ def _log() -> Any:
 
 def _in_child() -> None:
     """Reset the state in a forked child: the thread and its jobs belong to the parent."""
-    global _changed, _thread
-    _changed, _thread = threading.Condition(), None
+    global _changed, _thread, _running
+    _changed, _thread, _running = threading.Condition(), None, None
     _jobs.clear()
     _lasting.clear()
 

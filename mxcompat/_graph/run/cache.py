@@ -8,7 +8,7 @@ number object in every run (a learning rate) share one argument.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mxcompat._jax import import_jax
@@ -30,7 +30,7 @@ class Record:
 
     Attributes:
         compiled: the executables, keyed by the donated inputs.
-        pending: the keys that are being compiled in the background.
+        pending: the jobs that compile in the background, by their keys.
         failed: the keys whose compile failed.
         runs_while_compiling: the number of runs while a compile was pending.
         seen: the values of the scalars in the first run.
@@ -53,7 +53,7 @@ class Record:
     def __init__(self, program: Program, scalars: tuple) -> None:
         self.compiled: dict[tuple[int, ...], Executable] = {}
         self.only: Executable | None = None
-        self.pending: set[tuple[int, ...]] = set()
+        self.pending: dict[tuple[int, ...], Callable[[], None]] = {}
         self.failed: set[tuple[int, ...]] = set()
         self.runs_while_compiling = 0
         self.seen = scalars
@@ -187,21 +187,23 @@ def compile_soon(program: Program, scalars: tuple, donated: tuple[int, ...]) -> 
                 record.failed.add(donated)
             raise
         finally:
-            record.pending.discard(donated)
+            record.pending.pop(donated, None)
 
     try:
-        record.pending.add(donated)
+        record.pending[donated] = job
         background.submit(job)
     except BaseException:
-        record.pending.discard(donated)  # otherwise a thread would wait for this job
+        record.pending.pop(donated, None)  # otherwise a thread would wait for this job
         raise
 
 
 def wait_if_hot(program: Program, donated: tuple[int, ...]) -> None:
     """Wait for a compile in the background if the Program has run often enough since it began. A Program with slow runs
-    in NumPy waits only after the run that began the compile, and at most for the time of such a run."""
+    in NumPy waits only after the run that began the compile, and at most for the time of such a run. None waits while
+    another compile must end first."""
     record = program.record
-    if record is None or donated not in record.pending:
+    job = record.pending.get(donated) if record is not None else None
+    if record is None or job is None:
         return
     if record.host_runs:
         longest = record.host_best
@@ -210,7 +212,7 @@ def wait_if_hot(program: Program, donated: tuple[int, ...]) -> None:
     else:
         longest = None
         waits = record.runs_while_compiling and record.runs_while_compiling % policy.LIKELY_MIN_RUNS == 0
-    if waits:
+    if waits and background.is_next(job):
         background.wait(lambda: donated not in record.pending, longest)
 
 

@@ -175,8 +175,10 @@ class Executable:
             background.submit(self._optimize)
 
     def wait_if_hot(self) -> None:
-        """Wait for the compile for speed if the executable has run often enough since it began."""
-        if self._improving and self._runs >= self._patience + policy.LIKELY_MIN_RUNS and _is_heavy(self.program):
+        """Wait for the compile for speed if the executable has run often enough since it was asked for, unless another
+        compile must end first."""
+        is_hot = self._improving and self._runs >= self._patience + policy.LIKELY_MIN_RUNS
+        if is_hot and _is_heavy(self.program) and background.is_next(self._optimize):
             background.wait(lambda: not self._improving)
 
     def _optimize(self) -> None:
