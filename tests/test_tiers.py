@@ -303,11 +303,43 @@ def test_what_xla_takes_longer_for_goes_back_to_numpy(plans, monkeypatch):
         record.xla_best, record.prefer_xla = best, False
         run(1)
         assert type(plans[-1]) is kind
+
+
+def test_a_large_program_goes_back_to_numpy_if_xla_takes_twice_as_long(plans, monkeypatch):
+    compile_at_once(monkeypatch)
+    monkeypatch.setattr(policy, "AUTOTUNED_SECONDS", 0.0)
     monkeypatch.setattr(policy, "FEW_INSTRUCTIONS", 1)
-    plans.clear()
-    run(6, mx.argsort)
-    assert not any(p.timed for p in plans if type(p) is Call)
-    assert type(plans[-1]) is Call
+    monkeypatch.setattr(policy, "RESULT_SECONDS", 0.0)
+    x = mx.array(data(20, 30))
+
+    def run():
+        mx.eval(mx.argsort(x) * 7)
+        settle()
+        return plans[-1]
+
+    run()
+    run()
+    record = plans[-1].program.record
+    record.host_best = 0.0  # pretend that XLA takes longer
+    for _ in range(policy.AUTOTUNE_MIN_RUNS):
+        plan = run()
+        assert type(plan) is Call
+        assert plan.timed
+    for share, kind in ((0.4, OpByOp), (0.6, Call)):
+        record.host_best, record.prefer_xla = share * record.xla_best, False
+        assert type(run()) is kind
+
+
+def test_a_large_program_is_timed_until_xla_is_faster(plans, monkeypatch):
+    compile_at_once(monkeypatch)
+    monkeypatch.setattr(policy, "AUTOTUNED_SECONDS", 0.0)
+    monkeypatch.setattr(policy, "FEW_INSTRUCTIONS", 1)
+    x = mx.array(data(30, 30))
+    for _ in range(5):
+        mx.eval(mx.argsort(x) * 9)
+        settle()
+        plans[-1].program.record.host_best = 1.0
+    assert [p.timed for p in plans if type(p) is Call] == [True, False, False]
 
 
 def test_what_xla_takes_much_longer_for_goes_back_after_one_run(plans, monkeypatch):

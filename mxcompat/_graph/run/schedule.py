@@ -63,14 +63,14 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
         if record.prefer_xla or not (record.host_runs and host.on_host(leaves)):
             return Call(program, executable, scalars, not temporary, False)
         light, timed = record.host_best < policy.LIGHT_SECONDS, _is_timed(program)
-        may_stay = record.host_best < policy.AUTOTUNED_SECONDS
-        alone = timed and not (may_stay and background.is_busy())  # a background job would compete for the CPU
+        may_stay, large = record.host_best < policy.AUTOTUNED_SECONDS, _is_large(program)
+        alone = timed and not ((may_stay or large) and background.is_busy())  # a background job would compete for CPUs
         # results come from NumPy while XLA is timed, so their bits stay the same if NumPy wins
         if timed and may_stay and not donated:
             runs = policy.AUTOTUNE_RUNS, policy.AUTOTUNE_MIN_RUNS
             autotune = Autotune(executable, *runs, policy.AUTOTUNE_SECONDS) if alone else None
             return OpByOp(program, scalars, donated, True, light, False, "while XLA is timed", autotune)
-        enough = policy.MARGIN * (record.xla_best + policy.RESULT_SECONDS)
+        enough = (policy.LARGE_MARGIN if large else policy.MARGIN) * (record.xla_best + policy.RESULT_SECONDS)
         if timed or not record.xla_runs or record.host_best >= enough:
             record.prefer_xla = not timed
             return Call(program, executable, scalars, not temporary, alone)
@@ -83,13 +83,18 @@ def schedule(subgraph: Subgraph, roots: Sequence[Node], temporary: bool | None) 
 def _is_timed(program: Program) -> bool:
     """Return True if the executable must be timed, because the faster of NumPy and XLA is not known yet."""
     record = program.record
-    if record.host_best >= policy.AUTOTUNED_SECONDS and program.weight > policy.FEW_INSTRUCTIONS:
-        return False
+    if _is_large(program):
+        return record.xla_runs < policy.AUTOTUNE_MIN_RUNS and record.xla_best > record.host_best
     if record.xla_runs and record.xla_best > max(policy.AUTOTUNE_SECONDS, policy.CLEARLY_SLOWER * record.host_best):
         return False
     return record.xla_runs < policy.AUTOTUNE_MIN_RUNS or (
         record.xla_runs < policy.AUTOTUNE_RUNS and record.xla_runs * record.xla_best < policy.AUTOTUNE_SECONDS
     )
+
+
+def _is_large(program: Program) -> bool:
+    """Return True if a program is so large that XLA is expected to be faster, because it fuses ops."""
+    return program.record.host_best >= policy.AUTOTUNED_SECONDS and program.weight > policy.FEW_INSTRUCTIONS
 
 
 def _plan_effects(subgraph: Subgraph, roots: Sequence[Node]) -> RunEffect | Segments:
