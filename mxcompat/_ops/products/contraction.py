@@ -255,14 +255,22 @@ def chosen(x: Any, indices: Any, matrix: Callable[[int], Any], count: int, shape
         An array of shape (..., M, N).
     """
     batch = np.broadcast_shapes(x.shape[:-2], indices.shape)
-    number = np.broadcast_to(indices, batch).ravel()
-    if math.prod(shape) * number.size <= SEPARATE_ELEMENTS and count <= number.size:
+    size = math.prod(batch)
+    if math.prod(shape) * size <= SEPARATE_ELEMENTS and count <= size:
         return times(x, np.stack([matrix(k) for k in range(count)])[indices])
-    rows = np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(number.size, *x.shape[-2:])
-    out = np.empty((number.size, x.shape[-2], shape[1]), x.dtype)
-    for k in np.unique(number):
-        places = np.flatnonzero(number == k)
-        out[places] = multiply(rows[places], matrix(int(k)))
+    rows = x if x.shape[:-2] == batch else np.broadcast_to(x, (*batch, *x.shape[-2:]))
+    rows = rows.reshape(size, *x.shape[-2:])
+    out = np.empty((size, x.shape[-2], shape[1]), x.dtype)
+    places: dict[int, list[int]] = {}
+    for place, k in enumerate(
+        (indices if indices.shape == batch else np.broadcast_to(indices, batch)).ravel().tolist()
+    ):
+        places.setdefault(k, []).append(place)
+    for k, some in places.items():
+        if len(some) == 1:
+            out[some[0]] = multiply(rows[some[0]], matrix(k))
+        else:
+            out[some] = multiply(rows[some], matrix(k))
     return out.reshape(*batch, *out.shape[-2:])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def _numbers(indices: tuple, params: tuple, x: Any, y: Any) -> tuple[Any, Any] |
     remaining = list(indices)
     numbers = []
     for a, some in zip((x, y), params, strict=True):
-        count = int(np.prod(a.shape[:-2]))
+        count = math.prod(a.shape[:-2])
         if not count:
             return None
         numbers.append(clipped(remaining.pop(0), count) if some else np.arange(count).reshape(a.shape[:-2]))
