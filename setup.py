@@ -11,7 +11,7 @@ from setuptools.errors import CompileError
 FILES = (
     "in_c", "nodes", "code", "numbers", "arrays", "trees", "modules", "layout", "memory", "rows", "random", "pool",
     "kernels", "tiles", "stored", "products", "convolve", "few_pixels", "attention", "quantized",
-    "interrupts", "ffi",
+    "elementwise", "interrupts", "ffi",
 )  # fmt: skip
 HEADERS = ("in_c", "kernels", "kernels_of", "kernels_avx512", "kernels_avx2", "kernels_plain", "ffi")
 
@@ -37,8 +37,9 @@ class Build(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         if self.compiler.compiler_type == "unix":
-            # Products and sums are rounded apart wherever the code does not ask for both at once.
-            ext.extra_compile_args = ["-O3", "-ffp-contract=off", "-pthread"]
+            # Products and sums are rounded apart wherever the code does not ask for both at once. Loops of square roots
+            # become vectors only if a root need not set errno.
+            ext.extra_compile_args = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-pthread"]
             ext.extra_link_args = ["-pthread"]
         try:
             super().build_extension(ext)

@@ -359,6 +359,7 @@ FACTS = {
     "_export/fusion.py": ["_DEPTH = 11"],  # defined by MLX
     "_graph/ir/aval.py": ["_LONGEST_AXIS = (1 << 31) - 1", "_MOST_BYTES = (1 << 63) - 1"],  # of MLX, and of XLA
     "_graph/ir/trace_stack.py": ["_NO_TRACE = 1 << 62"],  # larger than any trace number
+    "_graph/run/chains.py": ["_MOST_ARRAYS, _TEMPORARIES = (32, 16)"],  # of `_native/elementwise.c`
     "_graph/run/heap.py": [
         "_TRIM_THRESHOLD, _MMAP_THRESHOLD = (-1, -3)",
         "_MOST_TRIMMED = (1 << 31) - 1",

@@ -43,6 +43,7 @@ static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, add_rows},
     {Py_mod_exec, add_random},
     {Py_mod_exec, add_quantized},
+    {Py_mod_exec, add_elementwise},
     {Py_mod_exec, add_interrupts},
     {Py_mod_exec, add_ffi},
     {0, NULL},

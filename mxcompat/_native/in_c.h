@@ -3,6 +3,7 @@
 #include <Python.h>
 #include <string.h>
 #include <structmember.h>
+#include <time.h>
 
 #define FAST(name, function) {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, NULL}
 
@@ -45,6 +46,20 @@ Py_ssize_t size_of(PyObject *sequence);
 PyObject *item_of(PyObject *sequence, Py_ssize_t k);
 int append(PyObject *list, PyObject *item);
 
+/* quantized.c. The CPU time of this thread in kernels that are as fast as XLA's code. */
+extern _Thread_local double in_kernels;
+double thread_seconds(void);
+
+/* Run a statement that calls such a kernel, without the interpreter's lock. */
+#define COMPUTE(statement)                                                                                            \
+    do {                                                                                                              \
+        double start = thread_seconds();                                                                              \
+        Py_BEGIN_ALLOW_THREADS                                                                                        \
+        statement;                                                                                                    \
+        Py_END_ALLOW_THREADS                                                                                          \
+        in_kernels += thread_seconds() - start;                                                                       \
+    } while (0)
+
 /* interrupts.c */
 int stop_requested(void);
 
@@ -60,6 +75,7 @@ int add_memory(PyObject *module);
 int add_rows(PyObject *module);
 int add_random(PyObject *module);
 int add_quantized(PyObject *module);
+int add_elementwise(PyObject *module);
 int add_interrupts(PyObject *module);
 int add_ffi(PyObject *module);
 

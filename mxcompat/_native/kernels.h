@@ -47,6 +47,10 @@ typedef void (*Dots)(const float *x, size_t x_apart, size_t count, const float *
 typedef void (*Sums)(const float *x, size_t x_apart, size_t count, const float *y, size_t y_apart, size_t rows,
                      size_t length, float *out, size_t out_apart);
 typedef void (*Cast)(const void *from, void *to, size_t count);
+/* out = the result of an operation on the elements of x and y, or of x alone. `out` is no operand. */
+typedef void (*Elementwise)(int operation, const float *x, const float *y, float *out, size_t count);
+/* The order is that of `_IN_C` in `_ops/elementwise/elementwise_rules.py`. */
+enum { PLUS, MINUS, TIMES, DIVIDED_BY, NEGATIVE, SQUARE, ROOT, INVERSE, INVERSE_ROOT, OPERATIONS };
 /* x = exp(x - top), where `top` is the largest x. `count` is a multiple of `lanes`. Returns the sum. */
 typedef float (*Exponentials)(float *x, size_t count, float *top);
 /* x = x * scale + bias for each group. The product and the sum are each rounded to half precision if the kind says
@@ -84,6 +88,7 @@ typedef struct {
     Cast widen[2], narrow[2]; /* casts from and to BFLOAT16 and FLOAT16 */
     Cast powers;              /* cast from E8M0 to floats */
     Cast erf;                 /* the error function of floats */
+    Elementwise elementwise;
     Rescale rescale;
     Exponentials exponentials;
     Tile tile;

@@ -218,6 +218,27 @@ TARGET static void NAME(erf)(const void *source, void *target, size_t count) {
     }
 }
 
+#define FOR_EACH(result)                                                                                               \
+    for (size_t k = 0; k < count; k++)                                                                                 \
+        out[k] = result;                                                                                               \
+    break
+
+TARGET static void NAME(elementwise)(int operation, const float *restrict x, const float *restrict y,
+                                     float *restrict out, size_t count) {
+    switch (operation) {
+    case PLUS: FOR_EACH(x[k] + y[k]);
+    case MINUS: FOR_EACH(x[k] - y[k]);
+    case TIMES: FOR_EACH(x[k] * y[k]);
+    case DIVIDED_BY: FOR_EACH(x[k] / y[k]);
+    case NEGATIVE: FOR_EACH(-x[k]);
+    case SQUARE: FOR_EACH(x[k] * x[k]);
+    case ROOT: FOR_EACH(sqrtf(x[k]));
+    case INVERSE: FOR_EACH(1 / x[k]);
+    case INVERSE_ROOT: FOR_EACH(1 / sqrtf(x[k]));
+    }
+}
+#undef FOR_EACH
+
 /* Round floats to half precision. */
 TARGET static INLINE V NAME(rounded)(int kind, V x) {
     uint16_t halves[LANES];
@@ -363,6 +384,7 @@ static const Kernels NAME(kernels) = {
     .narrow = {NAME(narrow_BFLOAT16), NAME(narrow_FLOAT16)},
     .powers = NAME(powers),
     .erf = NAME(erf),
+    .elementwise = NAME(elementwise),
     .rescale = NAME(rescale),
     .exponentials = NAME(exponentials),
     .tile_rows = TILE_ROWS,

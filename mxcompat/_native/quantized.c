@@ -2,26 +2,15 @@
    `_ops/conv/primitive_rules.py` and `_ops/fast/few_queries.py`. */
 #include "in_c.h"
 #include "kernels.h"
-#include <time.h>
 
 enum { QUIET_WORK = 1 << 16 }; /* maximum number of elements for which the interpreter's lock is kept */
 
-static _Thread_local double in_kernels; /* the CPU time of this thread in kernels that XLA's programs call, too */
+_Thread_local double in_kernels;
 
-static double thread_seconds(void) {
+double thread_seconds(void) {
     struct timespec now;
     return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0 ? (double)now.tv_sec + 1e-9 * (double)now.tv_nsec : 0;
 }
-
-/* Run a statement that calls such a kernel, without the interpreter's lock. */
-#define COMPUTE(statement)                                                                                            \
-    do {                                                                                                              \
-        double start = thread_seconds();                                                                              \
-        Py_BEGIN_ALLOW_THREADS                                                                                        \
-        statement;                                                                                                    \
-        Py_END_ALLOW_THREADS                                                                                          \
-        in_kernels += thread_seconds() - start;                                                                       \
-    } while (0)
 
 /* seconds_in_kernels(): return the CPU seconds of this thread in kernels that XLA's programs call, too. */
 static PyObject *seconds_in_kernels(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {

@@ -1,4 +1,5 @@
-"""Cases of mxcompat/_native/quantized.c: products with stored matrices, their elements, casts, and convolutions."""
+"""Cases of mxcompat/_native/quantized.c and elementwise.c: products with stored matrices, their elements, casts, chains
+of elementwise operations, and convolutions."""
 
 from __future__ import annotations
 
@@ -78,6 +79,34 @@ def _of_casts() -> Iterator[Case]:
     yield Case("erf", "no buffer", erf, (wide, 3), TypeError)
 
 
+def _of_chains() -> Iterator[Case]:
+    x, y, out = np.ones(600, np.float32), np.ones(1, np.float32), np.empty(600, np.float32)
+    steps = ((0, 0, 1, 2), (2, 2, 0, 3))
+    code = _code(2, 1, steps, 3)
+    run = native.run_chain
+    yield Case("run_chain", "two ops", run, (code, x, y, out))
+    yield Case("run_chain", "over an operand", run, (code, out, y, out))
+    yield Case("run_chain", "no arguments", run, (), TypeError)
+    yield Case("run_chain", "code that is no bytes", run, (list(code), x, y, out), TypeError)
+    yield Case("run_chain", "too few arrays", run, (code, x, y), ValueError)
+    yield Case("run_chain", "code that is cut off", run, (code[:-4], x, y, out), ValueError)
+    yield Case("run_chain", "no code", run, (b"", x, y, out), ValueError)
+    yield Case("run_chain", "no such operation", run, (_code(2, 1, ((9, 0, 1, 2),), 2), x, y, out), ValueError)
+    yield Case("run_chain", "no such operand", run, (_code(2, 1, ((0, 0, 18, 2),), 2), x, y, out), ValueError)
+    yield Case("run_chain", "a result in an input", run, (_code(2, 1, ((0, 0, 1, 1),), 2), x, y, out), ValueError)
+    yield Case("run_chain", "a result in an operand", run, (_code(2, 1, ((0, 2, 1, 2),), 2), x, y, out), ValueError)
+    yield Case("run_chain", "an output that is an input", run, (_code(2, 1, steps, 0), x, y, out), ValueError)
+    yield Case("run_chain", "no output", run, (_code(2, 0, steps), x, y), ValueError)
+    yield Case("run_chain", "too many inputs", run, (_code(33, 1, steps, 3), x, y, out), ValueError)
+    yield Case("run_chain", "another length", run, (code, x[:599], y, out), ValueError)
+    yield Case("run_chain", "no buffer", run, (code, x, 3, out), TypeError)
+    yield Case("run_chain", "a buffer out of order", run, (code, x[::-1], y, out), ValueError)
+
+
+def _code(inputs: int, outputs: int, steps: tuple[tuple[int, ...], ...], *sources: int) -> bytes:
+    return np.array([inputs, outputs, len(steps), *[n for step in steps for n in step], *sources], np.int32).tobytes()
+
+
 def _of_attention() -> Iterator[Case]:
     q, k, v = (np.ones(shape, np.float32) for shape in ((2, 4, 1, 8), (2, 2, 5, 8), (2, 2, 5, 3)))
     y, mask, sinks = np.empty((2, 4, 1, 3), np.float32), np.ones((2, 4, 1, 5), np.float32), np.ones(4, np.float32)
@@ -154,6 +183,7 @@ def cases() -> Iterator[Case]:
     yield from _of_products()
     yield from _of_elements()
     yield from _of_casts()
+    yield from _of_chains()
     yield from _of_attention()
     yield from _of_convolutions()
     yield from _of_instructions()

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from .op import Op
 
 __all__ = [
-    "BATCH", "BODY", "CALLS", "CONSTANT", "CONTRACTION", "COST", "DEPENDS", "EFFECT", "EFFECT_BATCH", "EFFECT_PULLBACK",
-    "EFFECT_PUSHFORWARD", "ENDLESS", "FAILURE", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING", "OVERWRITE", "PADDING",
-    "PULLBACK", "PUSHFORWARD", "QUICK", "READS_INPUTS", "READS_NOTHING", "RESIDUALS", "SEGMENTS", "SHAPE", "SPECIALIZE",
-    "SUBPROGRAMS", "SUPPORTS", "TANGENT_DTYPE", "Failure", "Residuals", "Rule", "Rules",
+    "BATCH", "BODY", "CALLS", "CHAINED", "CONSTANT", "CONTRACTION", "COST", "DEPENDS", "EFFECT", "EFFECT_BATCH",
+    "EFFECT_PULLBACK", "EFFECT_PUSHFORWARD", "ENDLESS", "FAILURE", "HOST", "INDEX_ERROR", "LAPACK", "LOWERING",
+    "OVERWRITE", "PADDING", "PULLBACK", "PUSHFORWARD", "QUICK", "READS_INPUTS", "READS_NOTHING", "RESIDUALS",
+    "SEGMENTS", "SHAPE", "SPECIALIZE", "SUBPROGRAMS", "SUPPORTS", "TANGENT_DTYPE", "Failure", "Residuals", "Rule",
+    "Rules",
 ]  # fmt: skip
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -67,6 +68,9 @@ input in place."""
 COST = Rules()
 """`rule(out, params, *avals)`: estimated seconds in NumPy, for ops that do more than read and write each element a few
 times."""
+
+CHAINED: dict[Op, int] = {}
+"""Elementwise ops that C can compute together with others, with their numbers in C. See `run.chains`."""
 
 QUICK: set[Op] = set()
 """Ops that are as fast in NumPy as in XLA, even for large results, and do not use BLAS. A Program of mostly such ops is

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from mxcompat._native import native
+
 from .. import policy
 from ..ir import buffers
 from ..ir.analyses import analysis
 from ..ir.node import ITEM
 from ..ir.op import Op
 from ..ir.program import Code, Program
-from ..ir.rules import CALLS, HOST, OVERWRITE, SUPPORTS, Rules
+from ..ir.rules import CALLS, HOST, SUPPORTS, Rules
+from . import chains
 from .allocation import largest_result
-from .reuse import give_up, overwrite, reused
+from .reuse import drop, last_uses, overwrite, reused
 
 __all__ = [
     "CallFrame", "Fallback", "NoRule", "can_interpret", "counts", "environment", "interpret", "no_fallback",
@@ -76,8 +79,17 @@ def run_instructions(
         return
     counted = counts(program)
     least = 0 if counted else policy.CACHED_BYTES
-    entries = zip(program.instructions, program.avals, *_reads(program, kept), strict=True)
+    in_c = chains.chains(program, kept) if counted and native is not None else None
+    chain = None
+    entries = zip(program.instructions, program.avals, *last_uses(program, kept), strict=True)
     for k, ((op, params, slots), out, places, dropped) in enumerate(entries):
+        if in_c:
+            if k in in_c and chains.has_one_order(in_c[k], program, env):
+                chain = in_c[k]
+            if chain is not None and k in chain.slots:
+                if k == chain.last:
+                    chains.run(chain, program, env, free, mine)
+                continue
         inputs = [env[s] for s in slots]
         try:
             place = reused(out, slots, places, inputs, free, mine) if places and out.nbytes >= least else None
@@ -94,11 +106,7 @@ def run_instructions(
             raise
         if counted and op is not ITEM:  # an ITEM shares its buffer with the op with several results, which counted it
             buffers.track_temporary(env[k])
-        for s in dropped:
-            if id(env[s]) in free:
-                give_up(env, s, inputs, free)
-            elif s >= 0 or s in mine:
-                env[s] = None
+        drop(env, dropped, inputs, free, mine)
 
 
 def _runs_in_frame(program: Program, inputs: Sequence[Any], free: set[int]) -> bool:
@@ -152,35 +160,6 @@ def _result(op: Op, out: Any, params: tuple, inputs: list[Any], fallback: Fallba
     rule = HOST.get(op)
     result = rule(out, params, *inputs) if rule is not None else None
     return fallback(op, out, params, inputs) if result is None else result
-
-
-_Reads = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
-
-
-@analysis
-def _reads(program: Program, kept: frozenset[int]) -> _Reads:
-    """Return two lists with an entry for each instruction: the positions of the inputs that it may overwrite, and the
-    slots whose last use it is."""
-    return _reads_of_code(program.code, program.out_slots, kept)
-
-
-@analysis
-def _reads_of_code(code: Code, out_slots: tuple[int, ...], kept: frozenset[int]) -> _Reads:
-    later = {*out_slots, *kept}
-    places: list[tuple[int, ...]] = []
-    dropped: list[tuple[int, ...]] = []
-    for op, _, slots in reversed(code.instructions):
-        ended = [s for s in slots if s not in later]
-        later.update(ended)
-        if len(ended) > 1:
-            ended = list(dict.fromkeys(ended))
-        dropped.append(tuple(ended))
-        if ended and op in OVERWRITE:
-            once = [slots.index(s) for s in ended if slots.count(s) == 1]
-            places.append(tuple(sorted([k for k in once if k == 0 or not op.in_place])))
-        else:
-            places.append(())
-    return places[::-1], dropped[::-1]
 
 
 def can_interpret(program: Program) -> bool:

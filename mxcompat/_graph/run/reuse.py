@@ -1,4 +1,5 @@
-"""Reuse: choose an operand whose memory a result in NumPy can take, from the reference counts of arrays."""
+"""Reuse: find the last uses of values in a Program, and an operand whose memory a result in NumPy can take, from the
+reference counts of arrays."""
 
 from __future__ import annotations
 
@@ -9,12 +10,14 @@ import numpy as np
 
 from mxcompat._compat.references import of_base, of_item
 
+from ..ir.analyses import analysis
 from ..ir.aval import Aval
 from ..ir.op import Op
+from ..ir.program import Code, Program
 from ..ir.rules import OVERWRITE
 from .interrupts import uninterrupted
 
-__all__ = ["give_up", "overwrite", "reused"]
+__all__ = ["drop", "last_uses", "overwrite", "reused"]
 
 
 def reused(
@@ -43,7 +46,16 @@ def _is_own(inputs: list[Any], place: int, free: set[int]) -> bool:
     return whole and of_base(x) == (id(x.base) in free and id(x) not in free)
 
 
-def give_up(env: list[Any], slot: int, inputs: list[Any], free: set[int]) -> None:
+def drop(env: list[Any], slots: Sequence[int], inputs: list[Any], free: set[int], mine: frozenset[int]) -> None:
+    """Drop the values of these slots from an environment. `inputs` has all of them."""
+    for s in slots:
+        if id(env[s]) in free:
+            _give_up(env, s, inputs, free)
+        elif s >= 0 or s in mine:
+            env[s] = None
+
+
+def _give_up(env: list[Any], slot: int, inputs: list[Any], free: set[int]) -> None:
     """Drop a value that may be overwritten. If it is a view and nothing else refers to it, its base becomes free,
     too."""
     is_alone = of_item(env, slot) == 2  # the two references are those of the node and of `inputs`
@@ -70,3 +82,32 @@ def overwrite(
         uninterrupted(write)
     else:
         write()
+
+
+LastUses = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]
+
+
+@analysis
+def last_uses(program: Program, kept: frozenset[int]) -> LastUses:
+    """Return two lists with an entry for each instruction: the positions of the inputs that it may overwrite, and the
+    slots whose last use it is."""
+    return _last_uses_in_code(program.code, program.out_slots, kept)
+
+
+@analysis
+def _last_uses_in_code(code: Code, out_slots: tuple[int, ...], kept: frozenset[int]) -> LastUses:
+    later = {*out_slots, *kept}
+    places: list[tuple[int, ...]] = []
+    dropped: list[tuple[int, ...]] = []
+    for op, _, slots in reversed(code.instructions):
+        ended = [s for s in slots if s not in later]
+        later.update(ended)
+        if len(ended) > 1:
+            ended = list(dict.fromkeys(ended))
+        dropped.append(tuple(ended))
+        if ended and op in OVERWRITE:
+            once = [slots.index(s) for s in ended if slots.count(s) == 1]
+            places.append(tuple(sorted([k for k in once if k == 0 or not op.in_place])))
+        else:
+            places.append(())
+    return places[::-1], dropped[::-1]
