@@ -304,6 +304,28 @@ def _reflect(walk: Any, values: list[Value]) -> Value:
     return walk.operate("-", ray, walk.operate("*", twice, normal, None), None)
 
 
+def _refract(walk: Any, values: list[Value]) -> Value:
+    """Return the refracted ray, or 0 if the whole ray is reflected. No derivative comes from the root then."""
+    ray, normal, eta = values
+    n, of = walk.n, _parts(ray)[0].type
+    one, eta = static(of, 1), n.convert(eta, of)
+    along = _dot(walk, [normal, ray])
+    rest = n.same_type("-", one, n.same_type("*", along, along))
+    square = n.same_type("-", one, n.same_type("*", n.same_type("*", eta, eta), rest))
+    reflected = n.compare("<", square, static(of, 0))
+    root = FUNCTIONS["sqrt"](walk, [n.select(reflected, one, square)])
+    scale = n.same_type("+", n.same_type("*", eta, along), root)
+    bent = walk.operate("-", walk.operate("*", eta, ray, None), walk.operate("*", scale, normal, None), None)
+    return walk.select(reflected, walk.as_type(static(of, 0), bent.type), bent)
+
+
+def _faceforward(walk: Any, values: list[Value]) -> Value:
+    normal, ray, reference = values
+    side = _dot(walk, [ray, reference])
+    turned = spread(walk, [normal], lambda x: walk.n.unary("-", x))
+    return walk.select(walk.n.compare("<", side, static(side.type, 0)), normal, turned)
+
+
 def _any(walk: Any, values: list[Value]) -> Value:
     result = walk.as_type(_parts(values[0])[0], BOOL)
     for part in _parts(values[0])[1:]:
@@ -332,8 +354,8 @@ FUNCTIONS.update({
     "dot": _dot, "length": _length, "length_squared": lambda walk, v: _dot(walk, [v[0], v[0]]),
     "distance": lambda walk, v: _length(walk, [_difference(walk, v)]),
     "distance_squared": lambda walk, v: _dot(walk, [_difference(walk, v)] * 2), "normalize": _normalize,
-    "cross": _cross, "reflect": _reflect, "any": _any, "all": _all, "select": _select,
-    "fast_length": _length, "fast_normalize": _normalize,
+    "cross": _cross, "reflect": _reflect, "refract": _refract, "faceforward": _faceforward, "any": _any, "all": _all,
+    "select": _select, "fast_length": _length, "fast_normalize": _normalize,
 })  # fmt: skip
 
 

@@ -116,7 +116,7 @@ class Parser(StatementParser):
     def _defines_type(self, anonymous: bool = False) -> bool:
         """Return True if the definition of a struct, union or enum begins here."""
         k = 0
-        while self.peek(k) in ("static", "constexpr", "const", "inline"):
+        while self.peek(k) in ("static", "constexpr", "const", "inline", "threadgroup", "__shared__"):
             k += 1
         if self.peek(k) not in ("struct", "class", "union", "enum"):
             return False
@@ -128,8 +128,9 @@ class Parser(StatementParser):
         return self.peek(k) == "{" or (self.peek(k) == ";" and self.peek(k - 2) in ("struct", "class", "union", "enum"))
 
     def _struct_or_enum(self, templates: tuple[TemplateParameter, ...], typedef: bool = False) -> list[Statement]:
+        space = ""
         while self.token.text not in ("struct", "class", "union", "enum"):
-            self.next()
+            space = "threadgroup" if self.next().text in ("threadgroup", "__shared__") else space
         if self.token.text == "enum":
             statements: list[Statement] = [self._enum()]
         else:
@@ -144,9 +145,9 @@ class Parser(StatementParser):
             else:
                 definition.name = name
         elif self.token.text != ";" and self.token.kind == "name":
-            items = [self._declarator(TypeName(definition.at, definition.name))]
+            items = [self._declarator(TypeName(definition.at, definition.name, space=space))]
             while self.accept(","):
-                items.append(self._declarator(TypeName(definition.at, definition.name)))
+                items.append(self._declarator(TypeName(definition.at, definition.name, space=space)))
             statements.append(Declaration(definition.at, items))
         self.accept(";")
         return statements

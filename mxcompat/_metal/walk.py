@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import bits as _bits  # noqa: F401  its functions are in the table
+from . import packing as _packing  # noqa: F401  its functions are in the table
 from .atomics import ATOMICS
 from .axes import Region
 from .buffers import Memory

@@ -138,6 +138,18 @@ COOPERATION = {
         inline int helper(threadgroup Item* items, uint at) { return items[at].id * 2 + items[0].id; }
         """,
     ),
+    "a struct defined with its group memory": flat(
+        """
+        threadgroup struct Pair { float a; int b; } pairs[32], last;
+        uint lid = thread_position_in_threadgroup.x, i = thread_position_in_grid.x;
+        pairs[lid].a = x[i]; pairs[lid].b = int(i);
+        if (lid == 31) last.a = x[i];
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        Pair other = pairs[31 - lid];
+        y[i] = other.a + last.a; y1[i] = other.b;
+        """,
+        {"x": normal(64)}, (F, S),
+    ),
     "sum by halves": flat(
         """
         threadgroup half2 partial[4];
