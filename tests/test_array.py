@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 import copy
 import ctypes
@@ -26,7 +27,7 @@ import pytest
 from mxcompat._array import convert, operands
 from mxcompat._graph.ir import aval as avals
 from mxcompat._native import native
-from tests.oracle import check, ours, real
+from tests.oracle import check, ours, real, run
 
 DTYPES = ["bool_", *(d._label for d in avals.DTYPES[1:])]
 
@@ -83,6 +84,11 @@ mx.array([True, 2])
 mx.array([True, 2.5])
 mx.array([1, 2j])
 mx.array(((1, 2), [3, 4]))
+mx.array([1, (2,)])
+mx.array([(1,), 2])
+mx.array([((1,), [2]), [(3,), [4]]], mx.float16)
+mx.array([[1], (2,), 3])
+mx.array([[[1], (2,)], [[3], "a"]])
 mx.array([1, [2]])
 mx.array([[1], 2])
 mx.array([[1, 2], [3]])
@@ -669,6 +675,37 @@ def test_numbers_share_their_leaf_but_not_their_handle() -> None:
     view = np.asarray(y)
     view[()] = 9
     assert ours.array(3.0).item() == 3.0
+
+
+ELEMENTS = [
+    "1", "True", "2.5", "1j", "2**40", "np.float32(1)", "np.float64(1)", "np.array([1])", "'a'", "None",
+    "mx.array(1)", "mx.array([1.0])", "mx.array([[1]])", "[]", "()", "[1]", "(1,)", "(1, 2.5)", "Pair(1, 2)",
+    "[[1]]", "[(1,)]", "([1],)", "((1,),)", "['a']", "(None,)", "[mx.array(1)]", "(mx.array(1),)", "[[1], (2,)]",
+]  # fmt: skip
+Pair = collections.namedtuple("Pair", "a b")
+
+
+def nest_in(mx, text: str):
+    return eval(text, {"mx": mx, "np": np, "Pair": Pair})
+
+
+def has_tuple_after_list(nest) -> bool:
+    """Return True if a tuple follows a list, which MLX refuses: tests/test_differences.py."""
+    if not isinstance(nest, (list, tuple)) or not nest:
+        return False
+    return (isinstance(nest[0], list) and any(isinstance(x, tuple) for x in nest)) or any(
+        map(has_tuple_after_list, nest)
+    )
+
+
+@pytest.mark.parametrize("first", ELEMENTS)
+def test_nests_of_every_kind(first: str) -> None:
+    """Compare lists and tuples of two elements, and a list of two such sequences, with MLX's errors."""
+    for second in ELEMENTS:
+        for text in (f"[{first}, {second}]", f"({first}, {second})", f"[({first}, {second}), [1, {second}]]"):
+            got = run(ours, lambda mx, text: mx.array(nest_in(mx, text)), (text,))
+            if isinstance(got, Exception) or not has_tuple_after_list(nest_in(ours, text)):
+                check(lambda mx, text: mx.array(nest_in(mx, text)), text)
 
 
 def test_gradients_flow_through_nests() -> None:

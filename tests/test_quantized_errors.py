@@ -161,6 +161,7 @@ def test_qqmm_errors(mode: str) -> None:
         lambda mx, x, w: mx.qqmm(x, w.astype(mx.int32), mode=mode),
         lambda mx, x, w: mx.qqmm(x[None], w[None], mode=mode),
         lambda mx, x, w: mx.qqmm(x[:, :64], w, mode=mode),
+        lambda mx, x, w: mx.qqmm(x, w[0], mode=mode),
         lambda mx, x, w: mx.qqmm(x, w, mode="foo"),
         lambda mx, x, w: mx.qqmm(x, w, mode=mode, global_scale_x=mx.array(1.0)),
         lambda mx, x, w: mx.qqmm(x, w, mode=mode, global_scale_w=mx.array(1)),
@@ -171,6 +172,24 @@ def test_qqmm_errors(mode: str) -> None:
     if mode != "affine":
         check(lambda mx, x, w: mx.qqmm(x[:, :64], *q(mx, w), mode=mode), X, SMALL)
         check(lambda mx, x, w: mx.qqmm(x, *q(mx, w), mode=mode, group_size=128), X, SMALL)
+
+
+@pytest.mark.parametrize("other", [(), (64,), (32, 64), (2, 32, 64)])
+@pytest.mark.parametrize("shape", [(), (2,), (0,), (63,), (3, 63), (2, 64, 2), (2, 3, 63), (2, 0, 3), (1, 2, 3, 4, 5)])
+def test_products_of_other_shapes(shape: tuple[int, ...], other: tuple[int, ...]) -> None:
+    """Compare the messages: `qqmm` names its first input as a matrix, and the numbers of axes are checked first."""
+
+    def product(mx: Any, *packed: Any, name: str = "qqmm", dtype: str = "float32", **options: Any) -> Any:
+        return getattr(mx, name)(mx.ones(shape, getattr(mx, dtype)), *packed, **options)
+
+    for name in ("qqmm", "gather_qqmm") if min(len(shape), len(other)) < 2 else ("qqmm",):
+        check(lambda mx: product(mx, mx.ones(other), name=name))  # noqa: B023
+        check(lambda mx: product(mx, mx.ones(other), name=name, dtype="int32"))  # noqa: B023
+        check(lambda mx: product(mx, mx.ones(other), name=name, global_scale_x=mx.ones(2)))  # noqa: B023
+        check(lambda mx: product(mx, mx.zeros(other, mx.uint32), name=name))  # noqa: B023
+        check(lambda mx: product(mx, mx.zeros(other, mx.uint32), mx.ones(other), name=name, mode="affine"))  # noqa: B023
+        if len(other) > 1:
+            check(lambda mx: product(mx, *mx.quantize(mx.ones(other), mode="nvfp4"), name=name))  # noqa: B023
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "complex64", "bool_"])

@@ -24,6 +24,7 @@ from mxcompat._native import native
 from .casting import converted
 from .construct import (
     cast_numpy,
+    invalid,
     jax_node,
     natural_dtype,
     node_of,
@@ -46,7 +47,9 @@ def nest_of(value: Any, dtype: Dtype | None = None) -> Node:
     arrays.
 
     Raises:
-        ValueError: if lengths differ, or if a leaf is neither a number nor an array.
+        ValueError: if lengths differ, if a leaf is neither a number nor an array, or if a tuple follows a number or an
+            array.
+        RuntimeError: if a number or an array follows a tuple.
     """
     read = _READ.get(type(value))
     if read is not None:
@@ -165,13 +168,7 @@ NEST = Op(
 
 
 def _irregular(value: list | tuple, dtype: Dtype | None) -> Node:
-    """Convert a nest that contains arrays, or raise MLX's error for an irregular one."""
-    leaves: list[Any] = []
-    _leaves(value, leaves)
-    natural: Dtype | None = None
-    for x in leaves:
-        kind = x.aval.dtype if isinstance(x, Node) else natural_dtype(x)
-        natural = kind if natural is None else promote(natural, kind)
+    """Convert a nest that contains arrays or instances of subclasses, or raise MLX's error for an irregular one."""
     shape: list[int] = []
     first: Any = value
     while isinstance(first, (list, tuple)):
@@ -179,8 +176,20 @@ def _irregular(value: list | tuple, dtype: Dtype | None) -> Node:
         if not first:
             break
         first = first[0]
-    shape += _shape_of(first) or ()
-    _require_shape(value, tuple(shape))
+    if (node := _array_node(first)) is not None:
+        shape += node.aval.shape
+    leaves: list[Any] = []
+    after_lists: list[tuple] = []
+    try:
+        _read(value, tuple(shape), leaves, after_lists)
+    except (ValueError, RuntimeError):
+        if after_lists:  # MLX stops at the first of them
+            raise invalid(after_lists[0]) from None
+        raise
+    natural: Dtype | None = None
+    for x in leaves:
+        kind = x.aval.dtype if isinstance(x, Node) else natural_dtype(x)
+        natural = kind if natural is None else promote(natural, kind)
     want = dtype or natural or _d.float32
     if not any(isinstance(x, Node) for x in leaves):
         data, want = _numbers_array(leaves, {_plain(x) for x in leaves}, dtype)
@@ -206,17 +215,40 @@ def _plain(number: Any) -> type:
     return next(t for t in (bool, int, float, complex) if isinstance(number, t))
 
 
-def _leaves(value: Any, out: list[Any]) -> None:
-    """Collect the leaves of a nest: nodes and numbers. Raise ValueError for other leaves."""
-    if isinstance(value, (list, tuple)):
-        for x in value:
-            _leaves(x, out)
-    elif (node := _array_node(value)) is not None:
-        out.append(node)
-    elif isinstance(value, (bool, int, float, complex)):
-        out.append(value)
-    else:
-        raise ValueError(f"Invalid type {type_name(value)} received in array initialization.")
+def _read(values: list | tuple, shape: tuple[int, ...], out: list[Any], after_lists: list[tuple]) -> None:
+    """Collect the leaves of a nest that must have this shape: nodes and numbers. Check the elements in MLX's order.
+
+    In MLX, tuples and lists may follow a tuple, but a tuple must not follow anything else. Tuples that follow a list
+    are accepted here, and collected in `after_lists`.
+    """
+    if not shape:
+        raise ValueError("Initialization encountered extra dimension.")
+    if len(values) != shape[0]:
+        raise _not_uniform()
+    first = values[0] if values else None
+    for x in values:
+        if isinstance(x, list):
+            _read(x, shape[1:], out, after_lists)
+        elif isinstance(x, tuple) and isinstance(first, (list, tuple)):
+            if isinstance(first, list):
+                after_lists.append(x)
+            _read(x, shape[1:], out, after_lists)
+        elif isinstance(first, tuple):
+            raise bad_cast(f"the first element is a tuple, but another one is of type {type_name(x)}")
+        elif (node := _array_node(x)) is not None:
+            if node.aval.shape != shape[1:]:
+                raise _not_uniform()
+            out.append(node)
+        elif isinstance(x, (bool, int, float, complex)):
+            if len(shape) > 1:
+                raise _not_uniform()
+            out.append(x)
+        else:
+            raise ValueError(f"Invalid type {type_name(x)} received in array initialization.")
+
+
+def _not_uniform() -> ValueError:
+    return ValueError("Initialization encountered non-uniform length.")
 
 
 def _array_node(value: Any) -> Node | None:
@@ -224,26 +256,3 @@ def _array_node(value: Any) -> Node | None:
     if isinstance(node, Node):
         return node
     return jax_node(value, None) if is_tracer(value) else None
-
-
-def _shape_of(value: Any) -> tuple[int, ...] | None:
-    node = getattr(value, "_node", None)
-    if isinstance(node, Node):
-        return node.aval.shape
-    return value.shape if is_tracer(value) else None
-
-
-def _require_shape(value: Any, shape: tuple[int, ...]) -> None:
-    own = _shape_of(value)
-    if own is not None:
-        if own != shape:
-            raise ValueError("Initialization encountered non-uniform length.")
-    elif isinstance(value, (list, tuple)):
-        if not shape:
-            raise ValueError("Initialization encountered extra dimension.")
-        if len(value) != shape[0]:
-            raise ValueError("Initialization encountered non-uniform length.")
-        for x in value:
-            _require_shape(x, shape[1:])
-    elif shape:
-        raise ValueError("Initialization encountered non-uniform length.")

@@ -271,7 +271,8 @@ def sparse(sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype
         A function that maps an array (rows, columns) to a new array of that shape, with dtype ``dtype``.
 
     Raises:
-        ValueError: when called, for an array that is not a matrix, or if ``dtype`` is an integer or bool.
+        ValueError: when called, for an array that is not a matrix or has no elements, or if ``dtype`` is an integer or
+            bool.
 
     Example:
         >>> w = nn.init.sparse(0.5)(mx.zeros((2, 4)))
@@ -286,7 +287,8 @@ def sparse(sparsity: float, mean: float = 0.0, std: float = 1.0, dtype: mx.Dtype
         # This is a random permutation of each row's indices; the first ones are set to zero.
         places = mx.argsort(mx.random.uniform(shape=a.shape), axis=1)[:, :zeros]
         drawn = mx.random.normal(shape=a.shape, scale=std, loc=mean, dtype=dtype)
-        return mx.put_along_axis(drawn, places, mx.array(0, dtype), axis=1)
+        drawn[mx.arange(a.shape[0])[:, None], places] = 0
+        return drawn
 
     return initializer
 

@@ -6,6 +6,7 @@ The derivatives are straight-through: those of the product of the rounded matric
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -53,13 +54,16 @@ def _check(name: str, x: Aval, w: Aval, scales: Aval | None, how: Scheme) -> int
                 f"{a.dtype._label}."
             )
     if not packed:
-        if not x.ndim:
+        if not (x.ndim and w.ndim):
             raise IndexError("SmallVector out of range.")
-        if w.ndim < 2 or x.shape[-1] != w.shape[-1]:
+        if x.shape[-1] != w.shape[-1]:
+            shape = x.shape if name == "gather_qqmm" else (prod(x.shape[:-1]), x.shape[-1])
             raise ValueError(
-                f"[qqmm] Last dimension of first input with shape {format_shape(x.shape)} must match last dimension of "
+                f"[qqmm] Last dimension of first input with shape {format_shape(shape)} must match last dimension of "
                 f"second input with shape {format_shape(w.shape)}."
             )
+        if w.ndim < 2:
+            raise IndexError("SmallVector out of range.")
         if x.shape[-1] % (how.group_size or 1) or how.group_size <= 0:
             raise ValueError(
                 "[quantize] The last dimension of the matrix needs to be divisible by the quantization group size "
@@ -68,9 +72,10 @@ def _check(name: str, x: Aval, w: Aval, scales: Aval | None, how: Scheme) -> int
         return w.shape[-2]
     if scales is None:
         raise ValueError(f"[{name}] Scales must be provided if second argument is quantized.")
+    outer = check_fit("qqmm", x, w, scales, None, how, True)[1]
     if how.mode == "affine":
         raise ValueError(f"[{name}] Biases must be provided for affine quantization.")
-    return check_fit("qqmm", x, w, scales, None, how, True)[1]
+    return outer
 
 
 def scaling_inputs(inputs: tuple, quantized: bool, left: bool, right: bool) -> tuple[Any, Any, Any, tuple]:
@@ -84,10 +89,7 @@ def scaling_inputs(inputs: tuple, quantized: bool, left: bool, right: bool) -> t
 
 def _aval(x: Aval, w: Aval, *inputs: Aval, how: Scheme, quantized: bool) -> Aval:
     scales, *_ = scaling_inputs(inputs, quantized, False, False)
-    outer = _check("qqmm", x, w, scales, how)
-    if w.ndim != 2:
-        raise ValueError(f"[qqmm] Only 2D inputs are supported but x.ndim() == {x.ndim} and w.ndim() == {w.ndim}.")
-    return aval((*x.shape[:-1], outer), x.dtype)
+    return aval((*x.shape[:-1], _check("qqmm", x, w, scales, how)), x.dtype)
 
 
 def _impl(x: Any, w: Any, *inputs: Any, how: Scheme, quantized: bool) -> Any:
@@ -103,13 +105,28 @@ def _impl(x: Any, w: Any, *inputs: Any, how: Scheme, quantized: bool) -> Any:
 QQMM = op("qqmm", _impl, _aval, ("how", "quantized"))
 
 
+def _check_axes(name: str, x: Aval, w: Aval) -> None:
+    """Raise MLX's ValueError if the numbers of axes do not fit. MLX checks them first."""
+    if name == "qqmm":
+        if w.ndim > 2 or (w.ndim < 2 and x.ndim > 2):
+            ndim = max(x.ndim, 2) if x.ndim else 0
+            raise ValueError(f"[qqmm] Only 2D inputs are supported but x.ndim() == {ndim} and w.ndim() == {w.ndim}.")
+        return
+    for a in (x, w):
+        if a.ndim < 2:
+            raise ValueError(
+                f"[{name}] Input must have at least two dimensions but got input with shape {format_shape(a.shape)}."
+            )
+
+
 def _operands(
     name: str, x: array, w: array, scales: array | None, how: Scheme, indices: tuple, global_scales: tuple
 ) -> tuple[Node, ...]:
-    """Return the nodes of the given arrays. Raises MLX's ValueError for global scales that do not fit."""
+    """Return the nodes of the given arrays. Raises MLX's ValueError for axes or global scales that do not fit."""
     nodes = [require_array(a, name) for a in (x, w, *(() if scales is None else (scales,)))]
     nodes += [require_array(i, name) for i in indices if i is not None]
     scale_nodes = [require_array(s, name) for s in global_scales if s is not None]
+    _check_axes(name, nodes[0].aval, nodes[1].aval)
     if scale_nodes and name == "qqmm":
         for scale in scale_nodes:
             check_global_scale(name, how, scale.aval)
@@ -160,10 +177,6 @@ def qqmm(
 def _gather_aval(x: Aval, w: Aval, *inputs: Aval, how: Scheme, quantized: bool, left: bool, right: bool) -> Aval:
     scales, lhs, rhs, global_scales = scaling_inputs(inputs, quantized, left, right)
     outer = _check("gather_qqmm", x, w, scales, how)
-    if x.ndim < 2:
-        raise ValueError(
-            f"[gather_qqmm] Input must have at least two dimensions but got input with shape {format_shape(x.shape)}."
-        )
     indices = tuple(i for i in (lhs, rhs) if i is not None)
     integral("gather_qqmm", indices)
     for a, scale in zip((x, w), global_scales, strict=True):
