@@ -8,13 +8,13 @@ enum { BLOCK = 512, BLOCKS_AT_ONCE = 32, TEMPORARIES = 16, MOST_ARRAYS = 32 };
 
 typedef struct {
     int32_t operation, x, y, out; /* the last three are numbers of registers */
-} Step;
+} Instruction;
 
 /* The registers are the inputs and `TEMPORARIES`. An input of one element has a block of copies in `constants`. */
 typedef struct {
-    const Step *steps;
+    const Instruction *instructions;
     const int32_t *sources; /* the register of each output */
-    size_t step_count, input_count, output_count, length;
+    size_t count, input_count, output_count, length;
     const float *inputs[MOST_ARRAYS], *constants[MOST_ARRAYS];
     float *outputs[MOST_ARRAYS];
 } Chain;
@@ -31,8 +31,8 @@ static void compute_blocks(void *context, size_t first, size_t last, size_t part
         size_t start = first * BLOCK, count = smaller(BLOCK, c->length - start);
         for (size_t k = 0; k < c->input_count; k++)
             registers[k] = c->constants[k] != NULL ? c->constants[k] : c->inputs[k] + start;
-        for (const Step *s = c->steps; s < c->steps + c->step_count; s++)
-            compute(s->operation, registers[s->x], registers[s->y], temporaries[s->out - (int32_t)c->input_count], count);
+        for (const Instruction *i = c->instructions; i < c->instructions + c->count; i++)
+            compute(i->operation, registers[i->x], registers[i->y], temporaries[i->out - (int32_t)c->input_count], count);
         for (size_t k = 0; k < c->output_count; k++)
             memcpy(c->outputs[k] + start, registers[c->sources[k]], count * sizeof(float));
     }
@@ -43,16 +43,16 @@ static int read_chain(Chain *c, const char *code, size_t bytes) {
     const int32_t *numbers = (const int32_t *)(const void *)code;
     if (bytes < 3 * sizeof *numbers)
         return 0;
-    size_t inputs = (size_t)numbers[0], outputs = (size_t)numbers[1], steps = (size_t)numbers[2];
-    if (inputs > MOST_ARRAYS || outputs == 0 || outputs > MOST_ARRAYS || steps > bytes ||
-        bytes != (3 + 4 * steps + outputs) * sizeof *numbers)
+    size_t inputs = (size_t)numbers[0], outputs = (size_t)numbers[1], count = (size_t)numbers[2];
+    if (inputs > MOST_ARRAYS || outputs == 0 || outputs > MOST_ARRAYS || count > bytes ||
+        bytes != (3 + 4 * count + outputs) * sizeof *numbers)
         return 0;
-    *c = (Chain){.steps = (const Step *)(numbers + 3), .sources = numbers + 3 + 4 * steps, .step_count = steps,
+    *c = (Chain){.instructions = (const Instruction *)(numbers + 3), .sources = numbers + 3 + 4 * count, .count = count,
                  .input_count = inputs, .output_count = outputs};
     int32_t first = (int32_t)inputs, most = first + TEMPORARIES;
-    for (const Step *s = c->steps; s < c->steps + steps; s++)
-        if (s->operation < 0 || s->operation >= OPERATIONS || s->x < 0 || s->x >= most || s->y < 0 || s->y >= most ||
-            s->out < first || s->out >= most || s->out == s->x || s->out == s->y)
+    for (const Instruction *i = c->instructions; i < c->instructions + count; i++)
+        if (i->operation < 0 || i->operation >= OPERATIONS || i->x < 0 || i->x >= most || i->y < 0 || i->y >= most ||
+            i->out < first || i->out >= most || i->out == i->x || i->out == i->y)
             return 0;
     for (size_t k = 0; k < outputs; k++)
         if (c->sources[k] < first || c->sources[k] >= most)
@@ -84,8 +84,8 @@ static int set_arrays(Chain *c, const Py_buffer *views, float *constants) {
 
 /* run_chain(code, *inputs, *outputs): fill the outputs with results of elementwise operations on float32 arrays of one
    memory order. An input may have one element, and an output may be an input. The code is an array of int32: the numbers
-   of inputs, outputs and steps; an operation and the registers of its operands and result for each step; and the
-   register of each output. */
+   of inputs, outputs and instructions; the operation of each instruction, and the registers of its operands and
+   result; and the register of each output. */
 static PyObject *run_chain(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     char *code;
     Py_ssize_t bytes;

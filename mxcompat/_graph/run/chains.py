@@ -115,13 +115,13 @@ def _chain(program: Program, members: list[int], dropped: Sequence[Sequence[int]
     results = [m for m in members if m not in ended]
     registers = {s: k for k, s in enumerate(arguments)}
     unused = [*range(len(arguments) + _TEMPORARIES - 1, len(arguments) - 1, -1)]
-    steps: list[int] = []
+    instructions: list[int] = []
     for m in members:
         op, _, slots = program.instructions[m]
         registers[m] = unused.pop()  # before those of the operands are unused: a result is not written over them
-        steps += [CHAINED[op], registers[slots[0]], registers[slots[-1]], registers[m]]
+        instructions += [CHAINED[op], registers[slots[0]], registers[slots[-1]], registers[m]]
         unused += [registers[s] for s in dropped[m] if s in inside]
-    code = [len(arguments), len(results), len(members), *steps, *[registers[s] for s in results]]
+    code = [len(arguments), len(results), len(members), *instructions, *[registers[s] for s in results]]
     dying = tuple([s for s in arguments if s in ended])
     return Chain(inside, tuple(arguments), dying, tuple(results), np.array(code, np.int32).tobytes())
 
