@@ -16,7 +16,7 @@ from tests.unpromised import needs
 
 _WAITED = """
 import threading, time
-from mxcompat._graph.run import background, cache
+from mxcompat._graph.run import background
 
 def job():
     main = threading.main_thread()

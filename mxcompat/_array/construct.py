@@ -220,8 +220,6 @@ def _dlpack_node(value: Any, dtype: Dtype | None = None) -> Node:
         data = np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError):  # NumPy does not know the type (bfloat16) or the device
         return _foreign_node(value, dtype)
-    if not holds(data.dtype):
-        raise _cannot_convert()
     return numpy_node(data, dtype)
 
 
@@ -234,7 +232,7 @@ def _foreign_node(value: Any, dtype: Dtype | None) -> Node:
         raise bad_cast(f"{type_name(value)}: {error}") from error
     except jax.errors.JaxRuntimeError:  # JAX does not know the type
         data = None
-    if data is None or not holds(data.dtype):
+    if data is None:
         raise _cannot_convert()
     return jax_node(data, dtype)
 

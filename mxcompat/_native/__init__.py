@@ -1,7 +1,7 @@
 """The C code: frequent operations for which Python is too slow.
 
 Each function also exists in Python, in the file that chooses one of the two: `_graph.ir.node` and `linearize`,
-`_graph.run.interpret`, `kernel_time`, `layout` and `short_rows`, `_array.nest`, `convert`, `handle` and `array`,
+`_graph.run.chains`, `kernel_time`, `layout` and `short_rows`, `_array.nest`, `convert`, `handle` and `array`,
 `_ops.random.threefry`, `_ops.conv.primitive_rules`, `_ops.elementwise.erf`, `_ops.fast.attention_rules`,
 `_ops.reductions.scans_rules`, `_transforms.trees`, `nn.layers._walk`, and `optimizers._walk`. Those files explain the
 functions. The Python versions are used if no C code was built, and with `MXCOMPAT_NATIVE=0`.

@@ -22,7 +22,7 @@ from ..ir.rules import CHAINED
 from .interrupts import uninterrupted
 from .reuse import drop, last_uses, reused
 
-__all__ = ["chains", "has_one_order", "run"]
+__all__ = ["chains", "memory_order", "run"]
 
 _MOST_ARRAYS, _TEMPORARIES = 32, 16
 """The limits of `_native/elementwise.c` for the inputs of a chain, and for the results of which it has a block at the
@@ -30,11 +30,12 @@ same time, among them those that are read after the chain."""
 
 
 class Chain(NamedTuple):
-    """Elementwise instructions whose results have one shape. They follow each other, but for instructions between them
-    that compute single numbers, without the results of the chain. The chain runs in place of its last instruction.
+    """Elementwise instructions whose results have one shape. Between them there may be instructions that compute single
+    numbers and do not read the chain's results. The chain runs in place of its last instruction.
 
     Args:
         slots: the slots of all results.
+        last: the last of these slots.
         arguments: the slots that the chain reads from outside.
         dying: those whose last use is in the chain.
         results: the slots that are read after the chain.
@@ -42,19 +43,19 @@ class Chain(NamedTuple):
     """
 
     slots: frozenset[int]
+    last: int
     arguments: tuple[int, ...]
     dying: tuple[int, ...]
     results: tuple[int, ...]
     code: bytes
 
-    @property
-    def last(self) -> int:
-        return max(self.slots)
-
 
 @analysis
 def chains(program: Program, kept: frozenset[int]) -> dict[int, Chain]:
-    """Return the chains of a Program, by their first slots. `kept` are slots that are read after the Program."""
+    """Return the chains of a Program, by their first slots; none without C. `kept` are slots that are read after the
+    Program."""
+    if native is None:
+        return {}
     _, dropped = last_uses(program, kept)
     last_reads = {s: k for k, (_, _, slots) in enumerate(program.instructions) for s in slots}
     found = {}
@@ -123,19 +124,22 @@ def _chain(program: Program, members: list[int], dropped: Sequence[Sequence[int]
         unused += [registers[s] for s in dropped[m] if s in inside]
     code = [len(arguments), len(results), len(members), *instructions, *[registers[s] for s in results]]
     dying = tuple([s for s in arguments if s in ended])
-    return Chain(inside, tuple(arguments), dying, tuple(results), np.array(code, np.int32).tobytes())
+    return Chain(inside, members[-1], tuple(arguments), dying, tuple(results), np.array(code, np.int32).tobytes())
 
 
-def has_one_order(chain: Chain, program: Program, env: Sequence[Any]) -> bool:
-    """Return True if all arrays that a chain reads have one memory order, before the numbers that it reads are
-    computed."""
-    return _order([env[s] for s in chain.arguments if program.aval(s).size > 1]) is not None
+def memory_order(chain: Chain, program: Program, env: Sequence[Any]) -> str | None:
+    """Return the memory order of all arrays that a chain reads: "C", "F", or None if they have no common one. Single
+    numbers have both orders, and need not be computed yet."""
+    arrays = [env[s] for s in chain.arguments if program.aval(s).size > 1]
+    if all(x.flags.c_contiguous for x in arrays):
+        return "C"
+    return "F" if all(x.flags.f_contiguous for x in arrays) else None
 
 
-def run(chain: Chain, program: Program, env: list[Any], free: set[int], mine: frozenset[int]) -> None:
-    """Run a chain, and store its results in the environment. See `interpret.run_instructions` for `free` and `mine`."""
+def run(chain: Chain, order: str, program: Program, env: list[Any], free: set[int], mine: frozenset[int]) -> None:
+    """Run a chain whose arrays have this memory order, and store its results in the environment. See
+    `interpret.run_instructions` for `free` and `mine`."""
     inputs = [env[s] for s in chain.arguments]
-    order = _order(inputs)
     places = [chain.arguments.index(s) for s in chain.dying]
     targets = []
     for s in chain.results:
@@ -162,10 +166,3 @@ def run(chain: Chain, program: Program, env: list[Any], free: set[int], mine: fr
     buffers.track_temporary(targets)
     targets.clear()
     drop(env, chain.dying, inputs, free, mine)
-
-
-def _order(inputs: Sequence[Any]) -> str | None:
-    """Return the memory order of all these arrays: "C", "F", or None if they have no common one."""
-    if all(x.flags.c_contiguous for x in inputs):
-        return "C"
-    return "F" if all(x.flags.f_contiguous for x in inputs) else None

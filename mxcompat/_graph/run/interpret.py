@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from mxcompat._native import native
-
 from .. import policy
 from ..ir import buffers
 from ..ir.analyses import analysis
@@ -79,16 +77,16 @@ def run_instructions(
         return
     counted = counts(program)
     least = 0 if counted else policy.CACHED_BYTES
-    in_c = chains.chains(program, kept) if counted and native is not None else None
-    chain = None
+    in_c = chains.chains(program, kept) if counted else None
+    chain = order = None
     entries = zip(program.instructions, program.avals, *last_uses(program, kept), strict=True)
     for k, ((op, params, slots), out, places, dropped) in enumerate(entries):
         if in_c:
-            if k in in_c and chains.has_one_order(in_c[k], program, env):
-                chain = in_c[k]
-            if chain is not None and k in chain.slots:
+            if k in in_c:
+                chain, order = in_c[k], chains.memory_order(in_c[k], program, env)
+            if chain is not None and order is not None and k in chain.slots:
                 if k == chain.last:
-                    chains.run(chain, program, env, free, mine)
+                    chains.run(chain, order, program, env, free, mine)
                 continue
         inputs = [env[s] for s in slots]
         try:

@@ -261,10 +261,9 @@ def chosen(x: Any, indices: Any, matrix: Callable[[int], Any], count: int, shape
     rows = x if x.shape[:-2] == batch else np.broadcast_to(x, (*batch, *x.shape[-2:]))
     rows = rows.reshape(size, *x.shape[-2:])
     out = np.empty((size, x.shape[-2], shape[1]), x.dtype)
+    numbers = indices if indices.shape == batch else np.broadcast_to(indices, batch)
     places: dict[int, list[int]] = {}
-    for place, k in enumerate(
-        (indices if indices.shape == batch else np.broadcast_to(indices, batch)).ravel().tolist()
-    ):
+    for place, k in enumerate(numbers.ravel().tolist()):
         places.setdefault(k, []).append(place)
     for k, some in places.items():
         if len(some) == 1:
